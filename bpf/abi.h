@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * What the kernel side and user space both see: limits, the unwind tables in their maps,
+ * and the record of one sample. Fixed-width types only; no include but the one for them.
+ */
+#ifndef BPF_ABI_H
+#define BPF_ABI_H
+
+#ifdef __bpf__
+typedef unsigned char uint8_t;
+typedef unsigned short uint16_t;
+typedef unsigned int uint32_t;
+typedef unsigned long long uint64_t;
+typedef signed int int32_t;
+typedef signed long long int64_t;
+#else
+#include <stdint.h>
+#endif
+
+enum {
+	RPROF_MAX_KERNEL = 127,   /* kernel frames: the kernel's own default limit */
+	RPROF_MAX_NATIVE = 2048,  /* native frames */
+	RPROF_MAX_INTERP = 6144,  /* interpreter frames */
+	RPROF_MAX_MAPPINGS = 1024, /* executable mappings of one process */
+	RPROF_MAX_EP_HOPS = 32,
+	RPROF_PAGE_SZ = 4096,
+	UNWIND_CHUNK_ROWS = 4096, /* rows in one value of the rows map: 16 KiB */
+	UNWIND_PAGE_SHIFT = 16,   /* one page of an unwind table covers 64 KiB of text */
+};
+
+/* ---- unwind tables ------------------------------------------------------------------ */
+
+/*
+ * A row of a page: the low 16 bits of the address where a rule begins to hold, and the rule's
+ * index in its file's dictionary. Rows of a page ascend, the first one stands at low == 0
+ * (carried over from the page before), and a page never straddles a chunk.
+ */
+#define UNWIND_ROW(low, rule) ((uint32_t)(low) | (uint32_t)(rule) << 16)
+#define UNWIND_ROW_LOW(row)   ((row)&0xffff)
+#define UNWIND_ROW_RULE(row)  ((row) >> 16)
+
+enum unwind_cfa {
+	CFA_INVALID = 0, /* no CFI covers this address, or it cannot be expressed: the walk is cut */
+	CFA_SP,          /* CFA = rsp + cfa_off */
+	CFA_FP,          /* CFA = rbp + cfa_off */
+	CFA_PLT11,       /* .plt:     CFA = rsp + 8 + ((pc & 15) >= 11 ? 8 : 0) */
+	CFA_PLT10,       /* .plt.sec: CFA = rsp + 8 + ((pc & 15) >= 10 ? 8 : 0) */
+	CFA_SIGFRAME,    /* rt_sigreturn trampoline: registers from the ucontext at rsp */
+	CFA_FP_DEREF,    /* CFA = *(rbp + cfa_off): DRAP of a realigned stack */
+	CFA_SP_DEREF,    /* CFA = *(rsp + cfa_off) + fp_deref_add is not supported: plain load */
+};
+
+enum unwind_fp {
+	FP_SAME = 0,  /* rbp is the caller's */
+	FP_AT_CFA,    /* saved at CFA + fp_off */
+	FP_AT_FP,     /* saved at rbp + fp_off (expression of a realigned stack) */
+	FP_UNDEFINED, /* lost */
+};
+
+enum unwind_ra {
+	RA_AT_CFA = 0, /* return address at CFA + ra_off (always -8 in compiled code) */
+	RA_END,        /* undefined: this is the outermost frame */
+};
+
+struct unwind_rule {
+	int32_t cfa_off;
+	int32_t fp_off;
+	int32_t ra_off;
+	uint8_t cfa_kind; /* enum unwind_cfa */
+	uint8_t fp_kind;  /* enum unwind_fp */
+	uint8_t ra_kind;  /* enum unwind_ra */
+	uint8_t flags;    /* UNWIND_F_* */
+};
+
+enum { UNWIND_F_SIGNAL = 1 }; /* the caller was interrupted: its pc is looked up as it is */
+
+/* Where a 64-KiB page of a file's text has its rows: row[first .. first+nr) of chunk. */
+struct unwind_page {
+	uint32_t chunk;
+	uint16_t first;
+	uint16_t nr; /* 0: no rule in this page */
+};
+
+/* ---- processes ---------------------------------------------------------------------- */
+
+enum mapping_kind {
+	MAPPING_TABLE = 0,    /* unwind tables are loaded */
+	MAPPING_NO_TABLE = 1, /* a file without .eh_frame: frame-pointer step, checked */
+	MAPPING_JIT = 2,      /* executable, anonymous: code of a JIT */
+};
+
+/* One executable mapping. A table address is pc - bias. */
+struct rprof_mapping {
+	uint64_t start, end; /* [start, end) in the process */
+	uint64_t bias;
+	uint32_t page0;    /* index in the pages map of the page that holds table address 0 */
+	uint32_t nr_pages; /* from table address 0 */
+	uint32_t rule0;    /* first rule of the file's dictionary in the rules map */
+	uint32_t kind;     /* enum mapping_kind */
+};
+
+struct rprof_mappings {
+	uint32_t nr;
+	uint32_t generation;
+	struct rprof_mapping m[RPROF_MAX_MAPPINGS]; /* ascending, disjoint */
+};
+
+/* Value of the process map, keyed by tgid (as rprof's PID namespace numbers it). */
+struct rprof_proc {
+	uint32_t mappings; /* index in the mappings map of the table that is valid now */
+	uint32_t has_ruby; /* the ruby map has an entry for this tgid */
+};
+
+/* ---- the record of one sample -------------------------------------------------------- */
+
+enum rprof_trigger {
+	TRIGGER_CPU = 1,     /* the clock of the CPU: one unit is one period */
+	TRIGGER_SYSCALL = 2, /* the entry of a system call: one unit is one call */
+};
+
+/* How a walk ended. Append only: the numbers are stored in recordings. */
+enum walk_outcome {
+	WALK_NONE = 0,           /* not walked: there was nothing of the kind */
+	WALK_ROOT = 1,           /* the outermost frame was reached */
+	WALK_LIMIT = 2,          /* more frames than the limit */
+	WALK_NO_MAPPING = 3,     /* pc in no known executable mapping */
+	WALK_NO_CFI = 4,         /* no unwind rule for pc */
+	WALK_UNREADABLE = 5,     /* the stack could not be read (page not resident, bad address) */
+	WALK_NO_PROGRESS = 6,    /* the stack pointer did not move up */
+	WALK_JIT = 7,            /* code of a JIT that could not be crossed */
+	WALK_BAD_CONTEXT = 8,    /* the interpreter's execution context made no sense */
+	WALK_NO_CONTEXT = 9,     /* a thread without an execution context */
+	WALK_NO_TABLE = 10,      /* no unwind table, and no frame pointer to follow */
+};
+
+/* One native frame: pc as found (a return address, but for the leaf and behind a signal frame). */
+struct native_frame {
+	uint64_t pc;
+	uint64_t sp; /* the stack pointer while the frame runs; bit 0 set: pc was interrupted, not returned to */
+};
+#define NATIVE_SP_INTERRUPTED 1ULL
+
+/*
+ * One interpreter frame; see runtimes/ruby/ruby_abi.h for what the words mean there.
+ */
+struct interp_frame {
+	uint64_t pc;
+	uint64_t code;   /* iseq, or ifunc of an IFUNC frame, or 0 */
+	uint64_t method; /* what the environment names as method entry: me, cref, svar or 0 */
+	uint32_t flags;  /* low half of ep[0] */
+	uint32_t extra;  /* INTERP_F_* */
+};
+
+enum {
+	INTERP_F_JIT = 1,       /* cfp->jit_return is set */
+	INTERP_F_EP_HOPS = 2,   /* the local environment was not reached: method is unknown */
+	INTERP_F_EP_FAULT = 4,  /* the environment could not be read: flags and method are unknown */
+};
+
+enum {
+	SAMPLE_F_KERNEL = 1,   /* the thread was in the kernel */
+	SAMPLE_F_IN_GC = 2,    /* the interpreter said that it collects garbage */
+	SAMPLE_F_NEW_CODE = 4, /* has a code or method address that was not sent before */
+	SAMPLE_F_STACK = 8,    /* stack_sz bytes of raw stack follow, from stack_sp */
+	SAMPLE_F_OFF_STACK = 16, /* sp lies outside of the stack that the context names (fiber switch) */
+};
+
+/* Followed by nr_kernel u64, nr_native struct native_frame, nr_interp struct interp_frame: leaf first. */
+struct rprof_sample {
+	uint64_t time_ns;  /* CLOCK_MONOTONIC */
+	uint32_t tgid, tid; /* as rprof's PID namespace numbers them */
+	uint16_t trigger;  /* enum rprof_trigger */
+	uint16_t flags;    /* SAMPLE_F_* */
+	uint32_t syscall;  /* number of the call (TRIGGER_SYSCALL) */
+	uint32_t generation; /* of the mappings */
+	uint16_t nr_kernel, nr_native, nr_interp;
+	uint8_t native_outcome, interp_outcome; /* enum walk_outcome */
+	uint32_t reads;    /* reads of user memory that this walk made */
+	uint64_t context;  /* address of the execution context, or 0 */
+	uint64_t gc_gen;   /* changes whenever memory of the interpreter's heap may have been freed */
+	uint64_t cut_pc;   /* where the native walk ended, if not at the root */
+	uint64_t ip, sp, fp; /* the user registers */
+	char comm[16];
+};
+
+/* Indexes of the per-CPU counters map. Append only. */
+enum rprof_counter {
+	COUNTER_SAMPLES,      /* records sent */
+	COUNTER_LOST_RING,    /* records dropped: the ring buffer was full */
+	COUNTER_NO_USER,      /* no user registers: kernel thread or exiting */
+	COUNTER_RUN_NS,       /* unused when the kernel keeps run statistics */
+	RPROF_NR_COUNTERS,
+};
+
+#endif

@@ -1,0 +1,22 @@
+/* Kernel symbols from /proc/kallsyms, modules included. */
+#ifndef SYMBOLIZER_KALLSYMS_H
+#define SYMBOLIZER_KALLSYMS_H
+
+#include "base/err.h"
+
+struct kallsyms;
+
+struct kallsym {
+	const char *name;   /* borrowed */
+	const char *module; /* NULL: the kernel itself */
+	uint64_t addr;
+};
+
+/* -EPERM when all addresses read as 0 (kernel.kptr_restrict); the sentence says so. */
+int kallsyms_new(struct kallsyms **out, struct err *err);
+int kallsyms_parse(struct kallsyms **out, const char *text, size_t len, struct err *err);
+void kallsyms_free(struct kallsyms *k);
+/* The text symbol at or below addr, if addr lies between it and the next one. NULL: none. */
+const struct kallsym *kallsyms_find(const struct kallsyms *k, uint64_t addr);
+
+#endif

@@ -1,0 +1,35 @@
+/*
+ * A process that we look at. It may lie, change under our eyes and go away: every read is bounded by its
+ * caller and may fail at any time.
+ *
+ * The read function can be replaced, so that everything above this file runs in tests on made-up memory.
+ */
+#ifndef SYMBOLIZER_TARGET_H
+#define SYMBOLIZER_TARGET_H
+
+#include "base/err.h"
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct target {
+	pid_t pid;           /* as /proc of this process numbers it */
+	uint64_t start_time; /* field 22 of /proc/PID/stat, clock ticks since boot: with pid the identity */
+	int pidfd;           /* owned; -1 for a made-up target */
+	int (*read)(const struct target *t, uint64_t addr, void *out, size_t n);
+	void *ctx; /* for a made-up target's read */
+};
+
+/* -ESRCH: no such process; -EPERM: may not be looked at; the sentence names the remedy. */
+int target_open(struct target *t, pid_t pid, struct err *err);
+void target_close(struct target *t);
+/* False once the process has exited (a zombie has exited too). */
+bool target_is_alive(const struct target *t);
+
+/* All n bytes or nothing. 0, -EFAULT (not mapped), -ESRCH (gone), -EPERM. */
+int target_read(const struct target *t, uint64_t addr, void *out, size_t n);
+int target_read_u64(const struct target *t, uint64_t addr, uint64_t *out);
+int target_read_u32(const struct target *t, uint64_t addr, uint32_t *out);
+/* n bytes and a NUL: out has room for n + 1. */
+int target_read_str(const struct target *t, uint64_t addr, size_t n, char *out);
+
+#endif
