@@ -1,0 +1,823 @@
+/*
+ * An extension that knows its own stack. A "place" is one of the functions truth_spin_0 .. truth_spin_31:
+ * before it burns CPU it prints, once per distinct stack, what a profiler must see there: the Ruby frames as
+ * Ruby itself tells them (lib/truth_case.rb), the native frames as libgcc's unwinder finds them, and the
+ * anchors that fix the order between the two. Nothing in here knows a layout of the interpreter.
+ */
+#include <ruby.h>
+#include <ruby/debug.h>
+#include <ruby/thread.h>
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+#include <unwind.h>
+
+#define KEPT   __attribute__((noinline, noclone))
+#define KEEP_FRAME __asm__ volatile("" ::: "memory") /* after a call: it is not the last thing done */
+
+enum { NR_PLACES = 32, NR_SITES = 64, NR_FRAMES = 16384 };
+
+/* From libgcc: the FDE that covers pc. Its fields are {length, CIE, pc_begin, pc_range, ...}, four bytes each
+ * in what gcc and ld make for x86-64. */
+struct dwarf_eh_bases {
+	void *tbase, *dbase, *func;
+};
+extern const void *_Unwind_Find_FDE(void *pc, struct dwarf_eh_bases *bases);
+
+struct native {
+	uint64_t pc, cfa, func;
+	uint32_t func_sz;
+	int interrupted;
+};
+
+struct natives {
+	size_t nr;
+	struct native frame[NR_FRAMES];
+};
+
+struct place {
+	uint64_t seen[64]; /* hashes of the stacks that were printed already */
+	unsigned nr_seen;
+};
+
+static struct place places[NR_PLACES];
+static uint64_t sites[NR_SITES];
+static unsigned nr_sites;
+static VALUE mod;
+static volatile sig_atomic_t stop_wanted;
+static unsigned long spin_rounds = 40000;
+static pthread_mutex_t out_lock = PTHREAD_MUTEX_INITIALIZER;
+static int out_fd = 1;
+
+/* ---- the native stack ------------------------------------------------------------------ */
+
+static _Unwind_Reason_Code add_frame(struct _Unwind_Context *ctx, void *arg)
+{
+	struct natives *n = arg;
+	struct dwarf_eh_bases bases;
+	struct native *f;
+	const unsigned char *fde;
+	int before = 0;
+
+	if (n->nr == NR_FRAMES)
+		return _URC_NORMAL_STOP;
+	f = &n->frame[n->nr];
+	f->pc = _Unwind_GetIPInfo(ctx, &before);
+	if (f->pc == 0)
+		return _URC_NORMAL_STOP;
+	f->cfa = _Unwind_GetCFA(ctx);
+	f->interrupted = before;
+	f->func = 0;
+	f->func_sz = 0;
+	fde = _Unwind_Find_FDE((void *)(f->pc - !before), &bases);
+	if (fde) {
+		f->func = (uint64_t)bases.func;
+		memcpy(&f->func_sz, fde + 12, 4);
+	}
+	n->nr++;
+	return _URC_NO_REASON;
+}
+
+/* Frames of the caller's callers, leaf first; [0] is the caller of this function. */
+static KEPT struct natives *natives_new(void)
+{
+	struct natives *n = mmap(NULL, sizeof(*n), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (n == MAP_FAILED)
+		abort();
+	_Unwind_Backtrace(add_frame, n);
+	n->nr--; /* this function */
+	memmove(&n->frame[0], &n->frame[1], n->nr * sizeof(n->frame[0]));
+	return n;
+}
+
+static void natives_free(struct natives *n)
+{
+	munmap(n, sizeof(*n));
+}
+
+static int is_site(uint64_t pc)
+{
+	for (unsigned i = 0; i < nr_sites; i++)
+		if (sites[i] == pc)
+			return 1;
+	return 0;
+}
+
+/* ---- printing -------------------------------------------------------------------------- */
+
+struct text {
+	char *p;
+	size_t len, cap;
+};
+
+static void text_add(struct text *t, const char *fmt, ...)
+{
+	va_list args;
+	int len;
+
+	for (;;) {
+		va_start(args, fmt);
+		len = vsnprintf(t->p + t->len, t->cap - t->len, fmt, args);
+		va_end(args);
+		if (t->len + len < t->cap)
+			break;
+		t->cap = (t->cap + len) * 2;
+		t->p = realloc(t->p, t->cap);
+		if (!t->p)
+			abort();
+	}
+	t->len += len;
+}
+
+static void print_line(struct text *t)
+{
+	size_t done = 0;
+
+	text_add(t, "\n");
+	pthread_mutex_lock(&out_lock);
+	while (done < t->len) {
+		ssize_t n = write(out_fd, t->p + done, t->len - done);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			abort();
+		done += n;
+	}
+	pthread_mutex_unlock(&out_lock);
+	free(t->p);
+}
+
+static uint64_t hash_bytes(uint64_t h, const void *p, size_t len)
+{
+	const unsigned char *c = p;
+
+	while (len--)
+		h = (h ^ *c++) * 1099511628211ULL;
+	return h;
+}
+
+/* Static functions, which dladdr doesn't know. */
+struct static_name {
+	const char *name;
+	uint64_t addr;
+};
+static const struct static_name *static_names;
+
+static const char *name_of(const struct native *f, const Dl_info *info)
+{
+	for (size_t i = 0; static_names[i].name; i++)
+		if (static_names[i].addr == f->func)
+			return static_names[i].name;
+	return info->dli_sname && (uint64_t)info->dli_saddr == f->func ? info->dli_sname : NULL;
+}
+
+/* Prints the stack of this place unless it was printed before. ruby: the JSON of the Ruby part. */
+static void place_print(int k, const struct natives *n, const char *ruby, const char *trigger)
+{
+	struct place *pl = &places[k];
+	uint64_t h = hash_bytes(14695981039346656037ULL, ruby, strlen(ruby));
+	struct text t = { 0 };
+	long tid = syscall(SYS_gettid);
+
+	for (size_t i = 1; i < n->nr; i++) /* [0] is the place itself: its pc moves */
+		h = hash_bytes(h, &n->frame[i].pc, sizeof(n->frame[i].pc));
+	h = hash_bytes(h, &tid, sizeof(tid));
+	for (unsigned i = 0; i < pl->nr_seen; i++)
+		if (pl->seen[i] == h)
+			return;
+	if (pl->nr_seen < 64)
+		pl->seen[pl->nr_seen++] = h;
+	text_add(&t, "{\"place\":%d,\"trigger\":\"%s\",\"tid\":%ld,\"ruby\":%s,\"native\":[", k, trigger, tid, ruby);
+	for (size_t i = n->nr; i-- > 0;) {
+		const struct native *f = &n->frame[i];
+		Dl_info info;
+		int found = f->func && dladdr((void *)f->func, &info);
+		const char *name = found ? name_of(f, &info) : NULL;
+
+		text_add(&t, "{\"pc\":%llu,\"cfa\":%llu,\"func\":%llu,\"size\":%u,\"signal\":%s,\"mark\":\"%s\",",
+			(unsigned long long)f->pc, (unsigned long long)f->cfa, (unsigned long long)f->func,
+			f->func_sz, f->interrupted ? "true" : "false", is_site(f->pc) ? "site" : "");
+		text_add(&t, "\"name\":%s%s%s,\"lib\":\"%s\"}%s", name ? "\"" : "", name ? name : "null",
+			name ? "\"" : "", found ? info.dli_fname : "", i ? "," : "");
+	}
+	text_add(&t, "]}");
+	print_line(&t);
+}
+
+/* ---- places ---------------------------------------------------------------------------- */
+
+/* What a place is told by the function that leads to it. */
+struct visit {
+	char *ruby; /* the Ruby part, when it had to be asked for earlier; NULL: ask now */
+	int rounds; /* 0: the usual number */
+};
+
+static char *describe(int k)
+{
+	VALUE s = rb_funcall(mod, rb_intern("describe"), 1, INT2NUM(k));
+	char *copy = strdup(StringValueCStr(s));
+
+	RB_GC_GUARD(s);
+	return copy;
+}
+
+static KEPT void truth_leaf(volatile unsigned long *x)
+{
+	for (int i = 0; i < 256; i++)
+		++*x;
+}
+
+static KEPT struct natives *capture(void)
+{
+	struct natives *n = natives_new();
+
+	n->nr--; /* this function */
+	memmove(&n->frame[0], &n->frame[1], n->nr * sizeof(n->frame[0]));
+	return n;
+}
+
+#define SPIN(k)                                                                   \
+	KEPT void truth_spin_##k(struct visit *v)                             \
+	{                                                                         \
+		struct natives *n = capture();                                    \
+		char *ruby = v->ruby ? v->ruby : describe(k);                     \
+		unsigned long x = 0, rounds = v->rounds ? (unsigned long)v->rounds : spin_rounds; \
+                                                                                  \
+		place_print(k, n, ruby, "cpu");                                   \
+		natives_free(n);                                                  \
+		free(ruby);                                                       \
+		v->ruby = NULL;                                                   \
+		for (unsigned long i = 0; i < rounds; i++)                        \
+			truth_leaf(&x);                                           \
+		KEEP_FRAME;                                                       \
+	}
+SPIN(0) SPIN(1) SPIN(2) SPIN(3) SPIN(4) SPIN(5) SPIN(6) SPIN(7)
+SPIN(8) SPIN(9) SPIN(10) SPIN(11) SPIN(12) SPIN(13) SPIN(14) SPIN(15)
+SPIN(16) SPIN(17) SPIN(18) SPIN(19) SPIN(20) SPIN(21) SPIN(22) SPIN(23)
+SPIN(24) SPIN(25) SPIN(26) SPIN(27) SPIN(28) SPIN(29) SPIN(30) SPIN(31)
+
+static void (*const spin[NR_PLACES])(struct visit *) = {
+	truth_spin_0, truth_spin_1, truth_spin_2, truth_spin_3, truth_spin_4, truth_spin_5, truth_spin_6, truth_spin_7,
+	truth_spin_8, truth_spin_9, truth_spin_10, truth_spin_11, truth_spin_12, truth_spin_13, truth_spin_14,
+	truth_spin_15, truth_spin_16, truth_spin_17, truth_spin_18, truth_spin_19, truth_spin_20, truth_spin_21,
+	truth_spin_22, truth_spin_23, truth_spin_24, truth_spin_25, truth_spin_26, truth_spin_27, truth_spin_28,
+	truth_spin_29, truth_spin_30, truth_spin_31,
+};
+
+static int place_number(VALUE k)
+{
+	int n = NUM2INT(k);
+
+	if (n < 0 || n >= NR_PLACES)
+		rb_raise(rb_eArgError, "place %d", n);
+	return n;
+}
+
+static KEPT void truth_visit(int k, struct visit *v)
+{
+	spin[k](v);
+	KEEP_FRAME;
+}
+
+/* ---- Truth.NAME: ways to get to a place ------------------------------------------------------- */
+
+/* Truth.burn(k): a leaf C function called from Ruby. */
+KEPT VALUE truth_burn(VALUE self, VALUE k)
+{
+	struct visit v = { 0 };
+
+	truth_visit(place_number(k), &v);
+	KEEP_FRAME;
+	return Qnil;
+}
+
+/* Truth.burn_v(*args): the same with argc -1; Truth.burn_a with argc -2. */
+KEPT VALUE truth_burn_v(int argc, VALUE *argv, VALUE self)
+{
+	struct visit v = { 0 };
+
+	truth_visit(place_number(argv[0]), &v);
+	KEEP_FRAME;
+	return Qnil;
+}
+
+KEPT VALUE truth_burn_a(VALUE self, VALUE args)
+{
+	struct visit v = { 0 };
+
+	truth_visit(place_number(RARRAY_AREF(args, 0)), &v);
+	KEEP_FRAME;
+	return Qnil;
+}
+
+/* Truth.chain(k): static functions under each other, one of them inlined, one with a frame of 70 KB. */
+static KEPT void chain_leaf(int k)
+{
+	struct visit v = { 0 };
+
+	spin[k](&v);
+	KEEP_FRAME;
+}
+
+static inline __attribute__((always_inline)) void chain_inlined(int k, volatile char *big)
+{
+	big[0] = big[69999] = 1;
+	chain_leaf(k); /* line of the inlined call */
+	KEEP_FRAME;
+}
+
+static KEPT void chain_big(int k)
+{
+	volatile char big[70000];
+
+	chain_inlined(k, big);
+	KEEP_FRAME;
+}
+
+static KEPT void chain_alloca(int k, size_t sz)
+{
+	volatile char *p = __builtin_alloca(sz); /* CFA by rbp */
+
+	p[0] = p[sz - 1] = 1;
+	chain_big(k);
+	KEEP_FRAME;
+}
+
+static KEPT void chain_realigned(int k)
+{
+	volatile char v[256] __attribute__((aligned(128))); /* the stack is realigned */
+
+	v[0] = 1;
+	chain_alloca(k, 100 + v[0]);
+	KEEP_FRAME;
+}
+
+static VALUE truth_chain(VALUE self, VALUE k)
+{
+	chain_realigned(place_number(k));
+	KEEP_FRAME;
+	return Qnil;
+}
+
+/* Truth.yield(*args) { } */
+static VALUE truth_yield(int argc, VALUE *argv, VALUE self)
+{
+	VALUE r = rb_yield_values2(argc, argv);
+
+	KEEP_FRAME;
+	return r;
+}
+
+/* Truth.call(object, :method, *args) by rb_funcallv */
+static VALUE truth_call(int argc, VALUE *argv, VALUE self)
+{
+	VALUE r = rb_funcallv(argv[0], rb_sym2id(argv[1]), argc - 2, argv + 2);
+
+	KEEP_FRAME;
+	return r;
+}
+
+/* Truth.c_block(object, :method, k): object.method with a block that is C and burns at k. */
+static VALUE c_block_body(RB_BLOCK_CALL_FUNC_ARGLIST(item, data))
+{
+	struct visit v = { 0 };
+
+	truth_visit(NUM2INT(data), &v);
+	KEEP_FRAME;
+	return Qnil;
+}
+
+static VALUE truth_c_block(VALUE self, VALUE obj, VALUE name, VALUE k)
+{
+	VALUE r = rb_block_call(obj, rb_sym2id(name), 0, NULL, c_block_body, INT2NUM(place_number(k)));
+
+	KEEP_FRAME;
+	return r;
+}
+
+/* Truth.c_block_calls(object, :method, callable): a block in C that calls back into Ruby. */
+static VALUE c_block_calls_body(RB_BLOCK_CALL_FUNC_ARGLIST(item, data))
+{
+	VALUE r = rb_funcall(data, rb_intern("call"), 1, item);
+
+	KEEP_FRAME;
+	return r;
+}
+
+static VALUE truth_c_block_calls(VALUE self, VALUE obj, VALUE name, VALUE callable)
+{
+	VALUE r = rb_block_call(obj, rb_sym2id(name), 0, NULL, c_block_calls_body, callable);
+
+	KEEP_FRAME;
+	return r;
+}
+
+/* Truth.protect { }, swallowing what is raised. */
+static VALUE yield_body(VALUE arg)
+{
+	VALUE r = rb_yield(arg);
+
+	KEEP_FRAME;
+	return r;
+}
+
+static VALUE truth_protect(VALUE self)
+{
+	int state = 0;
+	VALUE r = rb_protect(yield_body, Qnil, &state);
+
+	if (state)
+		rb_set_errinfo(Qnil);
+	return r;
+}
+
+/* Truth.rescue(k) { raise }: the rescue function in C burns at k. */
+static VALUE rescue_burn(VALUE k, VALUE exception)
+{
+	struct visit v = { 0 };
+
+	truth_visit(NUM2INT(k), &v);
+	KEEP_FRAME;
+	return Qnil;
+}
+
+static VALUE truth_rescue(VALUE self, VALUE k)
+{
+	VALUE r = rb_rescue2(yield_body, Qnil, rescue_burn, INT2NUM(place_number(k)), rb_eStandardError, (VALUE)0);
+
+	KEEP_FRAME;
+	return r;
+}
+
+/* Truth.ensure(k) { raise }: the ensure function in C burns at k while the exception goes on. */
+static VALUE ensure_burn(VALUE k)
+{
+	struct visit v = { 0 };
+
+	truth_visit(NUM2INT(k), &v);
+	KEEP_FRAME;
+	return Qnil;
+}
+
+static VALUE truth_ensure(VALUE self, VALUE k)
+{
+	VALUE r = rb_ensure(yield_body, Qnil, ensure_burn, INT2NUM(place_number(k)));
+
+	KEEP_FRAME;
+	return r;
+}
+
+/* Truth.nogvl(k): burns outside the GVL. */
+struct nogvl {
+	int k;
+	struct visit v;
+};
+
+static void *nogvl_burn(void *arg)
+{
+	struct nogvl *ng = arg;
+
+	truth_visit(ng->k, &ng->v);
+	KEEP_FRAME;
+	return NULL;
+}
+
+static VALUE truth_nogvl(VALUE self, VALUE k)
+{
+	struct nogvl ng = { .k = place_number(k) };
+
+	ng.v.ruby = describe(ng.k);
+	rb_thread_call_without_gvl(nogvl_burn, &ng, NULL, NULL);
+	KEEP_FRAME;
+	return Qnil;
+}
+
+/* Truth.nogvl_gvl { }: leaves the GVL, takes it back inside, yields. */
+static void *gvl_yield(void *arg)
+{
+	rb_yield(Qnil);
+	KEEP_FRAME;
+	return NULL;
+}
+
+static void *nogvl_gvl(void *arg)
+{
+	rb_thread_call_with_gvl(gvl_yield, NULL);
+	KEEP_FRAME;
+	return NULL;
+}
+
+static VALUE truth_nogvl_gvl(VALUE self)
+{
+	rb_thread_call_without_gvl(nogvl_gvl, NULL, NULL, NULL);
+	KEEP_FRAME;
+	return Qnil;
+}
+
+/* ---- garbage collection: hooks in C ----------------------------------------------------------------- */
+
+/* Truth::Collected objects burn while they are marked or freed, if that was asked for. */
+static struct {
+	int mark_k, free_k;
+	char *mark_ruby, *free_ruby;
+} armed = { -1, -1, NULL, NULL };
+
+static KEPT void burn_armed(int *k, char **ruby)
+{
+	struct visit v = { .ruby = *ruby };
+	int place = *k;
+
+	*k = -1;
+	*ruby = NULL;
+	truth_visit(place, &v);
+	KEEP_FRAME;
+}
+
+KEPT void truth_mark(void *p)
+{
+	if (armed.mark_k >= 0)
+		burn_armed(&armed.mark_k, &armed.mark_ruby);
+	KEEP_FRAME;
+}
+
+KEPT void truth_free(void *p)
+{
+	if (armed.free_k >= 0)
+		burn_armed(&armed.free_k, &armed.free_ruby);
+	KEEP_FRAME;
+}
+
+static const rb_data_type_t collected_type = {
+	.wrap_struct_name = "truth",
+	.function = { .dmark = truth_mark, .dfree = truth_free },
+	.flags = RUBY_TYPED_FREE_IMMEDIATELY, /* freed while sweeping */
+};
+
+static VALUE collected_alloc(VALUE klass)
+{
+	return rb_data_typed_object_wrap(klass, malloc(1), &collected_type);
+}
+
+/* Truth.arm_mark(k), Truth.arm_free(k): on the line that will collect. What the collector is set off by
+ * (a C function's frame, say) is added by describe_next in lib/truth_case.rb. */
+static VALUE truth_arm(VALUE self, VALUE what, VALUE k, VALUE json)
+{
+	if (rb_sym2id(what) == rb_intern("mark")) {
+		armed.mark_ruby = strdup(StringValueCStr(json));
+		armed.mark_k = place_number(k);
+	} else {
+		armed.free_ruby = strdup(StringValueCStr(json));
+		armed.free_k = place_number(k);
+	}
+	return Qtrue;
+}
+
+static VALUE truth_armed_p(VALUE self)
+{
+	return armed.mark_k >= 0 || armed.free_k >= 0 ? Qtrue : Qfalse;
+}
+
+/* ---- system calls ------------------------------------------------------------------------------------ */
+
+/* Truth.getppid(k, times): real system calls from a known place. */
+#define SYSCALLER(k)                                                                        \
+	KEPT void truth_sys_##k(struct visit *v, long nr, long a, long b, long c)       \
+	{                                                                                   \
+		struct natives *n = capture();                                              \
+                                                                                            \
+		place_print(k, n, v->ruby, "syscall");                                      \
+		natives_free(n);                                                            \
+		free(v->ruby);                                                              \
+		for (int i = 0; i < v->rounds; i++)                                         \
+			syscall(nr, a, b, c);                                               \
+		KEEP_FRAME;                                                                 \
+	}
+SYSCALLER(0) SYSCALLER(1) SYSCALLER(2) SYSCALLER(3) SYSCALLER(4) SYSCALLER(5) SYSCALLER(6) SYSCALLER(7)
+
+static void (*const syscaller[8])(struct visit *, long, long, long, long) = {
+	truth_sys_0, truth_sys_1, truth_sys_2, truth_sys_3, truth_sys_4, truth_sys_5, truth_sys_6, truth_sys_7,
+};
+
+static VALUE truth_getppid(VALUE self, VALUE k, VALUE times)
+{
+	struct visit v = { .rounds = NUM2INT(times), .ruby = describe(NUM2INT(k)) };
+
+	syscaller[NUM2INT(k) & 7](&v, SYS_getppid, 0, 0, 0);
+	KEEP_FRAME;
+	return Qnil;
+}
+
+/* Truth.read(k, times, fd): reads one byte at a time outside the GVL; blocks when nothing is there. */
+struct blocking {
+	int k, fd;
+	struct visit v;
+};
+
+static void *blocking_read(void *arg)
+{
+	struct blocking *b = arg;
+	char byte;
+
+	syscaller[b->k & 7](&b->v, SYS_read, b->fd, (long)&byte, 1);
+	KEEP_FRAME;
+	return NULL;
+}
+
+static VALUE truth_read(VALUE self, VALUE k, VALUE times, VALUE fd)
+{
+	struct blocking b = { .k = NUM2INT(k), .fd = NUM2INT(fd), .v.rounds = NUM2INT(times), .v.ruby = describe(NUM2INT(k)) };
+
+	rb_thread_call_without_gvl(blocking_read, &b, RUBY_UBF_IO, NULL);
+	KEEP_FRAME;
+	return Qnil;
+}
+
+/* Truth.nanosleep(k, times, ns): with the GVL held. */
+static VALUE truth_nanosleep(VALUE self, VALUE k, VALUE times, VALUE ns)
+{
+	struct timespec ts = { 0, NUM2LONG(ns) };
+	struct visit v = { .rounds = NUM2INT(times), .ruby = describe(NUM2INT(k)) };
+
+	syscaller[NUM2INT(k) & 7](&v, SYS_nanosleep, (long)&ts, 0, 0);
+	KEEP_FRAME;
+	return Qnil;
+}
+
+/* ---- anchors ----------------------------------------------------------------------------------------- */
+
+/*
+ * Truth.loop: [CFA, start] of the native frame of the interpreter's loop that runs the calling Ruby frame. The
+ * loop is by far the largest function that calls a method's function, whatever its name.
+ */
+enum { LOOP_MIN_SZ = 12 * 1024 };
+
+static KEPT VALUE truth_loop(VALUE self)
+{
+	struct natives *n = natives_new();
+	VALUE cfa = Qnil, func = Qnil;
+
+	for (size_t i = 0; i < n->nr; i++)
+		if (n->frame[i].func_sz > LOOP_MIN_SZ) {
+			cfa = ULL2NUM(n->frame[i].cfa);
+			func = ULL2NUM(n->frame[i].func);
+			break;
+		}
+	natives_free(n);
+	return rb_ary_new_from_args(2, cfa, func);
+}
+
+/* Learn from where the interpreter calls C functions: the return addresses of functions that are one. */
+static KEPT void learn_site(void)
+{
+	struct natives *n = natives_new();
+	uint64_t pc = n->frame[2].pc; /* [0] here, [1] the function, [2] its caller */
+
+	natives_free(n);
+	if (!is_site(pc) && nr_sites < NR_SITES)
+		sites[nr_sites++] = pc;
+}
+static KEPT VALUE learn_0(VALUE self) { learn_site(); KEEP_FRAME; return Qnil; }
+static KEPT VALUE learn_1(VALUE self, VALUE a) { learn_site(); KEEP_FRAME; return Qnil; }
+static KEPT VALUE learn_2(VALUE self, VALUE a, VALUE b) { learn_site(); KEEP_FRAME; return Qnil; }
+static KEPT VALUE learn_3(VALUE self, VALUE a, VALUE b, VALUE c) { learn_site(); KEEP_FRAME; return Qnil; }
+static KEPT VALUE learn_v(int argc, VALUE *argv, VALUE self) { learn_site(); KEEP_FRAME; return Qnil; }
+static KEPT VALUE learn_a(VALUE self, VALUE args) { learn_site(); KEEP_FRAME; return Qnil; }
+
+static VALUE truth_nr_sites(VALUE self)
+{
+	return UINT2NUM(nr_sites);
+}
+
+/*
+ * Truth.profile_frames: [[qualified method name or nil, is it a C function], ...], leaf first, by the interpreter's
+ * own interface for profilers. It qualifies names where caller_locations of old Rubies doesn't.
+ */
+static VALUE truth_profile_frames(VALUE self)
+{
+	enum { MAX = 8192 };
+	static VALUE frames[MAX];
+	static int lines[MAX];
+	int nr = rb_profile_frames(0, MAX, frames, lines);
+	VALUE result = rb_ary_new();
+
+	for (int i = 0; i < nr; i++) {
+		VALUE path = rb_profile_frame_absolute_path(frames[i]);
+		int is_c = lines[i] == 0 && RB_TYPE_P(path, T_STRING) && strcmp(StringValueCStr(path), "<cfunc>") == 0;
+
+		rb_ary_push(result, rb_ary_new_from_args(2, rb_profile_frame_qualified_method_name(frames[i]),
+			is_c ? Qtrue : Qfalse));
+	}
+	return result;
+}
+
+#define NAME(f) { #f, (uint64_t)f }
+
+static void tell_static_names(void)
+{
+	static struct static_name names[] = {
+		NAME(truth_visit), NAME(chain_leaf), NAME(chain_big), NAME(chain_alloca), NAME(chain_realigned),
+		NAME(truth_chain), NAME(truth_yield), NAME(truth_call), NAME(c_block_body), NAME(truth_c_block),
+		NAME(c_block_calls_body), NAME(truth_c_block_calls), NAME(yield_body), NAME(truth_protect),
+		NAME(rescue_burn), NAME(truth_rescue), NAME(ensure_burn), NAME(truth_ensure), NAME(nogvl_burn),
+		NAME(truth_nogvl), NAME(gvl_yield), NAME(nogvl_gvl), NAME(truth_nogvl_gvl), NAME(burn_armed),
+		NAME(truth_getppid), NAME(blocking_read), NAME(truth_read), NAME(truth_nanosleep), { NULL, 0 },
+	};
+
+	static_names = names;
+}
+
+/* ---- the rest ------------------------------------------------------------------------------------------- */
+
+static void on_stop(int sig)
+{
+	stop_wanted = 1;
+}
+
+static VALUE truth_stop_p(VALUE self)
+{
+	return stop_wanted ? Qtrue : Qfalse;
+}
+
+static VALUE truth_puts(VALUE self, VALUE s)
+{
+	struct text t = { 0 };
+
+	text_add(&t, "%s", StringValueCStr(s));
+	print_line(&t);
+	return Qnil;
+}
+
+static VALUE truth_out_fd(VALUE self, VALUE fd)
+{
+	out_fd = NUM2INT(fd);
+	return fd;
+}
+
+static VALUE truth_set_rounds(VALUE self, VALUE n)
+{
+	spin_rounds = NUM2ULONG(n);
+	return n;
+}
+
+static VALUE truth_gettid(VALUE self)
+{
+	return LONG2NUM(syscall(SYS_gettid));
+}
+
+void Init_truth(void)
+{
+	VALUE collected;
+
+	tell_static_names();
+	mod = rb_define_module("Truth");
+	rb_define_const(mod, "BURN_ADDR", ULL2NUM((uint64_t)truth_burn));
+	rb_define_module_function(mod, "burn", truth_burn, 1);
+	rb_define_singleton_method(mod, "burn_v", truth_burn_v, -1);
+	rb_define_singleton_method(mod, "burn_a", truth_burn_a, -2);
+	rb_define_singleton_method(mod, "chain", truth_chain, 1);
+	rb_define_singleton_method(mod, "yield", truth_yield, -1);
+	rb_define_singleton_method(mod, "call", truth_call, -1);
+	rb_define_singleton_method(mod, "c_block", truth_c_block, 3);
+	rb_define_singleton_method(mod, "c_block_calls", truth_c_block_calls, 3);
+	rb_define_singleton_method(mod, "protect", truth_protect, 0);
+	rb_define_singleton_method(mod, "rescue", truth_rescue, 1);
+	rb_define_singleton_method(mod, "ensure", truth_ensure, 1);
+	rb_define_singleton_method(mod, "nogvl", truth_nogvl, 1);
+	rb_define_singleton_method(mod, "nogvl_gvl", truth_nogvl_gvl, 0);
+	rb_define_singleton_method(mod, "arm", truth_arm, 3);
+	rb_define_singleton_method(mod, "armed?", truth_armed_p, 0);
+	rb_define_singleton_method(mod, "getppid", truth_getppid, 2);
+	rb_define_singleton_method(mod, "read", truth_read, 3);
+	rb_define_singleton_method(mod, "nanosleep", truth_nanosleep, 3);
+	rb_define_singleton_method(mod, "loop", truth_loop, 0);
+	rb_define_singleton_method(mod, "learn_0", learn_0, 0);
+	rb_define_singleton_method(mod, "learn_1", learn_1, 1);
+	rb_define_singleton_method(mod, "learn_2", learn_2, 2);
+	rb_define_singleton_method(mod, "learn_3", learn_3, 3);
+	rb_define_singleton_method(mod, "learn_v", learn_v, -1);
+	rb_define_singleton_method(mod, "learn_a", learn_a, -2);
+	rb_define_singleton_method(mod, "nr_sites", truth_nr_sites, 0);
+	rb_define_singleton_method(mod, "profile_frames", truth_profile_frames, 0);
+	rb_define_singleton_method(mod, "stop?", truth_stop_p, 0);
+	rb_define_singleton_method(mod, "puts", truth_puts, 1);
+	rb_define_singleton_method(mod, "out_fd=", truth_out_fd, 1);
+	rb_define_singleton_method(mod, "rounds=", truth_set_rounds, 1);
+	rb_define_singleton_method(mod, "gettid", truth_gettid, 0);
+	collected = rb_define_class_under(mod, "Collected", rb_cObject);
+	rb_define_alloc_func(collected, collected_alloc);
+	signal(SIGUSR2, on_stop);
+}

@@ -1,0 +1,200 @@
+# The judge's side: what a program said of its own stack against what rprof saw.
+require "json"
+
+# The stack that must be seen at one place: what the program printed, merged into one list, root first.
+class Expected
+  # ruby: a Ruby or C-function frame by name; otherwise a native frame by pc
+  Entry = Struct.new(:kind, :name, :path, :line, :pc, :lib, :exact_pc, :leaf, :under_rescue, keyword_init: true) do
+    def ruby?
+      kind != "native"
+    end
+
+    def to_s
+      return format("%-6s %s  %s:%d", kind, name, path, line) if ruby?
+      format("native %s  pc %x %s", name || "?", pc, File.basename(lib.to_s))
+    end
+  end
+
+  class Wrong < StandardError; end
+
+  attr_reader :place, :tid, :entries, :loop_func, :loop_pcs, :ruby, :trigger
+
+  def initialize(said, loop_func)
+    @place = said["place"]
+    @tid = said["tid"]
+    @trigger = said["trigger"]
+    @ruby = said["ruby"]
+    @native = said["native"]
+    @loop_func = loop_func
+    merge
+  end
+
+  def leaf_name
+    @entries.last.name
+  end
+
+  private
+
+  # Where the frames stand among each other: a Ruby frame where the loop that runs it has its native frame, a C function
+  # directly below the native frame that was called from where the interpreter calls such functions. The loop's
+  # own native frames are left out: a stack may have them above or below their Ruby frames.
+  def merge
+    loops = @native.each_index.select { |i| @native[i]["func"] == @loop_func }
+    sites = @native.each_index.select { |i| @native[i]["mark"] == "site" }
+    cfuncs = @ruby.count { |f| f["kind"] == "cfunc" }
+    if sites.size != cfuncs
+      raise Wrong, "place #{@place}: #{cfuncs} C functions, but #{sites.size} calls of such:\n#{explain}"
+    end
+    @loop_pcs = loops.map { |i| @native[i]["pc"] }
+    assign_loops(loops)
+    interleave(loops, sites)
+  end
+
+  def assign_loops(loops)
+    by_cfa = loops.to_h { |i| [@native[i]["cfa"], i] }
+    current = nil
+    under = nil
+    @ruby.each do |frame|
+      if frame["kind"] == "ruby"
+        known = frame["loop"] && by_cfa[frame["loop"]]
+        # A frame that said nothing: a new activation when C called it, else its caller's.
+        fresh = under.nil? || under["kind"] == "cfunc" || !loops.include?(current)
+        current = known || (fresh ? loops.find { |i| current.nil? || i > current } : current)
+        frame["at"] = current or raise Wrong, "place #{@place}: no activation left for #{frame['name']}:\n#{explain}"
+      end
+      under = frame
+    end
+    unused = loops - @ruby.map { |f| f["at"] }
+    raise Wrong, "place #{@place}: activations without a Ruby frame: #{unused}:\n#{explain}" if unused.any?
+  end
+
+  def interleave(loops, sites)
+    @entries = []
+    ruby = @ruby.dup
+    @native.each_with_index do |frame, i|
+      # A frame whose caller is a call site of C methods starts a C function.
+      take(ruby, i, "cfunc", 1) if i.positive? && sites.include?(i - 1)
+      if loops.include?(i)
+        take(ruby, i, "ruby", ruby.take_while { |f| f["kind"] == "ruby" && f["at"] == i }.size)
+      else
+        @entries << Entry.new(kind: "native", name: frame["name"], pc: frame["pc"], lib: frame["lib"],
+                              exact_pc: frame["signal"], leaf: i == @native.size - 1)
+      end
+    end
+    raise Wrong, "place #{@place}: frames left over: #{ruby.map { |f| f['name'] }}:\n#{explain}" if ruby.any?
+  end
+
+  def take(ruby, index, kind, count)
+    count.times do
+      f = ruby.shift
+      if f.nil? || f["kind"] != kind
+        raise Wrong, "place #{@place}: #{kind} wanted at native frame #{index}, found #{f && f['name']}:\n#{explain}"
+      end
+      @entries << Entry.new(kind: kind, name: f["name"], path: f["path"], line: f["line"], under_rescue: f["under_rescue"])
+    end
+    return if kind == "cfunc" || count.positive?
+    raise Wrong, "place #{@place}: no Ruby frame for the activation at native frame #{index}:\n#{explain}"
+  end
+
+  def explain
+    ruby = @ruby.map { |f| "#   #{f['kind']} #{f['name']} #{f['path']}:#{f['line']} loop #{f['loop']}" }
+    native = @native.each_with_index.map do |f, i|
+      "#   #{i} #{f['name'] || format('%x', f['func'])} size #{f['size']} cfa #{f['cfa']} #{f['mark']}" \
+        "#{f['func'] == @loop_func ? ' LOOP' : ''}"
+    end
+    (ruby + native).join("\n")
+  end
+end
+
+# A stack line of the export against an Expected.
+class Comparison
+  attr_reader :problem
+
+  def initialize(expected, stack, outcome: "exact")
+    @expected = expected
+    @stack = stack
+    @frames = normalise(stack["frames"])
+    @problem = judge(outcome)
+  end
+
+  def same?
+    @problem.nil?
+  end
+
+  # Both lists side by side, from the first difference's neighbourhood on.
+  def diff
+    lines = ["#{@stack['samples']} samples, outcome #{@stack['outcome']} #{@stack['reason']}: #{@problem}"]
+    from = [(@at || 0) - 3, 0].max
+    upto = [[@expected.entries.size, @frames.size].max, from + 14].min
+    lines << "  ... #{from} equal frames" if from.positive?
+    (from...upto).each do |i|
+      want = @expected.entries[i]
+      got = @frames[i]
+      lines << format("%s expected %-60s | got %s", i == @at ? "=>" : "  ", want&.to_s || "(nothing)", got ? show(got) : "(nothing)")
+    end
+    lines
+  end
+
+  private
+
+  def show(f)
+    return format("%-6s %s  %s:%s", f["kind"], f["name"], f["path"], f["line"]) if %w[ruby jit cfunc].include?(f["kind"])
+    format("%-6s %s  addr %x %s", f["kind"], f["name"], f["addr"].to_i, File.basename(f["library"].to_s))
+  end
+
+  # What is not part of the comparison goes: inlined functions, the loop's own frames, a collector's frame, what
+  # stands above the place (the leaf function that it calls, an interrupt in the kernel).
+  def normalise(frames)
+    @loops = 0
+    kept = frames.reject do |f|
+      is_loop = f["kind"] == "native" && @expected.loop_pcs.any? { |pc| pc_is?(f, pc) }
+      @loops += 1 if is_loop
+      is_loop || f["inlined"] || f["kind"] == "gc"
+    end
+    leaf = kept.rindex { |f| f["kind"] == "native" && f["name"] == @expected.leaf_name }
+    @above = leaf ? kept[(leaf + 1)..] : []
+    leaf ? kept[0..leaf] : kept
+  end
+
+  # An address may be the one returned to or the one of the call.
+  def pc_is?(frame, pc)
+    addr = Comparison.addr(frame)
+    addr == pc || addr == pc - 1
+  end
+
+  def self.addr(frame)
+    a = frame["addr"]
+    a.is_a?(String) ? Integer(a) : a
+  end
+
+  def judge(outcome)
+    @at = @expected.entries.each_index.find { |i| !match?(@expected.entries[i], @frames[i]) }
+    return "frame #{@at} differs" if @at
+    if @frames.size != @expected.entries.size
+      @at = @expected.entries.size
+      return "#{@frames.size - @at} frames too many"
+    end
+    return "#{@loops} frames of the interpreter's loop, #{@expected.loop_pcs.size} expected" if @loops != @expected.loop_pcs.size
+    strange = @above.reject { |f| f["kind"] == "kernel" || f["name"] == "truth_leaf" }
+    return "above the place: #{strange.map { |f| f['name'] }}" if strange.any?
+    return "outcome #{@stack['outcome']} #{@stack['reason']} instead of #{outcome}" if @stack["outcome"] != outcome
+    nil
+  end
+
+  def match?(want, got)
+    return false unless got
+    if want.ruby?
+      kinds = want.kind == "ruby" ? %w[ruby jit] : ["cfunc"]
+      return kinds.include?(got["kind"]) && got["name"] == want.name && got["path"] == want.path && got["line"] == want.line
+    end
+    return false unless got["kind"] == "native"
+    return got["name"] == want.name if want.leaf
+    return false if want.exact_pc ? Comparison.addr(got) != want.pc : !pc_is?(got, want.pc)
+    # Names are compared where the symbol is ours: elsewhere a function may have several.
+    !own?(want) || want.name.nil? || got["name"] == want.name
+  end
+
+  def own?(want)
+    File.basename(want.lib.to_s).start_with?("truth")
+  end
+end
