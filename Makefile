@@ -17,6 +17,9 @@ CFLAGS  ?= -O2 -g
 WARN    := -Wall -Wextra -Werror -Wno-unused-parameter
 ALL_CFLAGS := -std=gnu11 -D_GNU_SOURCE -DRPROF_VERSION='"$(VERSION)"' -I. -I$(O) $(WARN) $(SANFLAGS) $(CFLAGS)
 
+# `make demo` and `make check` build on all processors unless told otherwise.
+JOBS := $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
+
 Q = $(if $(filter 1,$(V)),,@)
 say = $(if $(filter 1,$(V)),,@printf '  %-7s %s\n' $(1) $(2))
 
@@ -27,14 +30,15 @@ cli_obj := $(cli_src:%.c=$(O)/%.o)
 # What a user of the tables, the stitcher or the exporters links: everything but cli/.
 unit    := $(patsubst tests/unit/%.c,$(O)/tests/unit/%,$(wildcard tests/unit/test_*.c))
 
-.PHONY: all lib setup demo check check-unit check-lint check-e2e bench install clean help format
+.PHONY: all lib setup setup-check demo check check-unit check-lint check-bpf check-e2e check-browser \
+	bench install uninstall clean help format unit-programs compile_commands.json
 .DELETE_ON_ERROR:
 .SECONDARY:
 
 all: $(O)/rprof ## build rprof
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z_.-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-22s %s\n", $$1, $$2}'
 
 lib: $(O)/librprof.a
 
@@ -72,19 +76,73 @@ $(O)/profile/%.inc: profile/html/%
 html_inc := $(patsubst profile/html/%,$(O)/profile/%.inc,$(wildcard profile/html/*))
 $(O)/profile/flamegraph.o: $(html_inc)
 
+# ---- the example program ------------------------------------------------------------------------
+RUBY ?= /usr/bin/ruby
+
+setup: ## install the Debian packages that are missing (to build and run)
+	$(Q)tools/setup
+
+setup-check:
+	$(Q)tools/setup check
+
+build/demo/fastprice.so: examples/demo/fastprice.c
+	$(call say,EXT,$<)
+	$(Q)mkdir -p $(@D) && $(CC) -O2 -g -Wall -shared -fPIC -fvisibility=hidden -o $@ $< \
+		$$($(RUBY) -rrbconfig -e 'puts RbConfig::CONFIG.values_at("rubyhdrdir", "rubyarchhdrdir").map { |d| "-I#{d}" }')
+
+demo: ## record an example program and write its flame graph, demo.html
+	$(Q)tools/setup
+	$(Q)$(MAKE) --no-print-directory $(JOBS) all build/demo/fastprice.so
+	$(Q)RUBY=$(RUBY) tools/demo
+
 # ---- tests --------------------------------------------------------------------------------------
+# tests/run prints what fails and why, what is skipped and why, and "N passed, N failed" at the end.
 $(O)/tests/unit/%: tests/unit/%.c $(O)/librprof.a tests/unit/tap.h
 	$(call say,TEST,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(ALL_CFLAGS) -o $@ $< $(O)/librprof.a $(LIBS)
 
 unit-programs: $(unit)
 
+check: ## all tests; installs what they need (T=name for one)
+	$(Q)tools/setup check
+	$(Q)$(MAKE) --no-print-directory $(JOBS) all
+	$(Q)$(MAKE) --no-print-directory $(JOBS) SAN=address,undefined unit-programs
+	$(Q)tests/run lint unit bpf e2e browser -- '$(T)'
+
 check-unit: ## unit tests under ASan and UBSan, no root (T=name for one)
-	$(Q)$(MAKE) --no-print-directory SAN=address,undefined unit-programs
-	$(Q)tests/run --unit $(T)
+	$(Q)$(MAKE) --no-print-directory $(JOBS) SAN=address,undefined unit-programs
+	$(Q)tests/run unit -- '$(T)'
+
+check-lint: all ## layers, format, both compilers, manual against --help
+	$(Q)tests/run lint -- '$(T)'
+
+check-bpf: all ## the BPF programs load within their budget (root)
+	$(Q)tests/run bpf -- '$(T)'
+
+check-e2e: all ## recordings of programs that know their own stack (root)
+	$(Q)tests/run e2e -- '$(T)'
+
+check-browser: all ## the flame graph in headless Chromium
+	$(Q)tests/run browser -- '$(T)'
+
+# ---- the rest -----------------------------------------------------------------------------------
+PREFIX ?= /usr/local
+
+install: all ## install to $(PREFIX), or below $(DESTDIR)
+	install -D -m 755 build/rprof $(DESTDIR)$(PREFIX)/bin/rprof
+	install -D -m 644 docs/rprof.1 $(DESTDIR)$(PREFIX)/share/man/man1/rprof.1
+
+uninstall: ## remove what `make install` installed
+	rm -f $(DESTDIR)$(PREFIX)/bin/rprof $(DESTDIR)$(PREFIX)/share/man/man1/rprof.1
+
+compile_commands.json: ## for clangd and clang-tidy
+	$(Q)for f in $(lib_src) $(cli_src) $(wildcard tests/unit/*.c); do \
+		printf '{"directory": "%s", "file": "%s", "command": "%s"},\n' "$(CURDIR)" "$$f" \
+			"$(CC) $(subst ",\\\\\\\",$(subst ',,$(ALL_CFLAGS))) -c $$f"; \
+	done | sed '1s/^/[/; $$s/,$$/]/' >$@
 
 clean: ## remove what was built (not the unpacked Rubies)
-	rm -rf build-san build/rprof build/librprof.a build/base build/bpf build/symbolizer build/runtimes build/profile build/cli build/tests
+	rm -rf build-san build/rprof build/librprof.a build/base build/bpf build/symbolizer build/runtimes build/profile build/cli build/tests build/demo build/setup.log demo.html demo.rprof compile_commands.json
 
 format: ## clang-format all sources
 	clang-format -i $$(git ls-files '*.c' '*.h')
