@@ -16,7 +16,7 @@ struct unwind_table_page {
 };
 
 struct unwind_fde {
-	uint64_t start, end; /* vaddr, [start, end) */
+	uint64_t start, end; /* vaddr, [start, end). A signal trampoline's starts a byte early. */
 };
 
 struct unwind_table {
@@ -33,12 +33,15 @@ struct unwind_table {
 };
 
 /*
- * eh_frame: the section's bytes and its vaddr. text_lo/text_hi: executable vaddrs; rows outside are dropped.
- * -EINVAL: not an .eh_frame at all; -ENOMEM; -E2BIG: a page with more rows than UNWIND_CHUNK_ROWS or more than
- * 65535 rules.
+ * eh_frame: the section's bytes and its vaddr. text_lo/text_hi: executable vaddrs; rows outside are
+ * dropped, FDEs wholly outside too. No address outside of an FDE has a rule, be it padding; only in
+ * a page that would be over-full otherwise a gap of less than 16 bytes keeps the rule from before
+ * it (then in the whole file). An empty section gives an empty table. -EINVAL: not an .eh_frame at
+ * all; -ENOMEM; -E2BIG: a page with more rows than UNWIND_CHUNK_ROWS, more than 65535 rules, or
+ * text beyond 64 GiB.
  */
 int unwind_table_build(struct unwind_table *out, const void *eh_frame, size_t eh_frame_sz,
-		uint64_t eh_frame_vaddr, uint64_t text_lo, uint64_t text_hi, struct err *err);
+        uint64_t eh_frame_vaddr, uint64_t text_lo, uint64_t text_hi, struct err *err);
 void unwind_table_release(struct unwind_table *table);
 /* The rule in force at vaddr; rules[0] (CFA_INVALID) where none is. Never NULL. */
 const struct unwind_rule *unwind_table_find(const struct unwind_table *table, uint64_t vaddr);

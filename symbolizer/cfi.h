@@ -1,0 +1,46 @@
+/*
+ * The interpreter of call frame instructions (DWARF 5, 6.4), for what an x86-64 walk needs: the
+ * CFA, rbp and the return address. Pure.
+ */
+#ifndef SYMBOLIZER_CFI_H
+#define SYMBOLIZER_CFI_H
+
+#include "bpf/abi.h"
+#include "symbolizer/eh_frame.h"
+
+/* How the caller's register is found. */
+enum cfi_reg_kind {
+	CFI_UNSPECIFIED, /* rbp: the caller's; rsp: the CFA; the return address: unknown */
+	CFI_SAME,
+	CFI_UNDEFINED,
+	CFI_AT_CFA,
+	CFI_AT_FP,
+	CFI_OTHER, /* not expressible as a struct unwind_rule */
+};
+
+struct cfi_reg {
+	enum cfi_reg_kind kind;
+	int64_t off;
+};
+
+struct cfi_state {
+	uint64_t cfa_reg; /* DWARF number; meaningless with an expression */
+	int64_t cfa_off;
+	bool cfa_is_expr;
+	enum unwind_cfa cfa_expr; /* what the expression is; CFA_INVALID: nothing known */
+	struct cfi_reg fp, sp, ra;
+};
+
+/*
+ * Gets the rule that holds from fde->start + off on. Offsets ascend strictly from 0.
+ * An inexpressible rule is all zero. Non-zero return ends the run.
+ */
+typedef int (*cfi_row_fn)(void *arg, uint32_t off, const struct unwind_rule *rule);
+
+/* The state that the CIE's own instructions leave. 0 or -EINVAL. */
+int cfi_init(const struct eh_frame *eh, const struct eh_cie *cie, struct cfi_state *initial);
+/* Runs an FDE's instructions. 0, -EINVAL (malformed), or what row() returned. */
+int cfi_run(const struct eh_frame *eh, const struct eh_cie *cie, const struct cfi_state *initial,
+        const struct eh_fde *fde, cfi_row_fn row, void *arg);
+
+#endif
