@@ -38,7 +38,8 @@ unit    := $(patsubst tests/unit/%.c,$(O)/tests/unit/%,$(wildcard tests/unit/tes
 all: $(O)/rprof ## build rprof
 
 help: ## list the targets
-	@grep -hE '^[a-z_.-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-22s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z_.-]+:.*## ' $(MAKEFILE_LIST) | \
+		awk -F ':.*## ' '{printf "  make %-22s %s\n", $$1, $$2}'
 
 lib: $(O)/librprof.a
 
@@ -85,10 +86,12 @@ setup: ## install the Debian packages that are missing (to build and run)
 setup-check:
 	$(Q)tools/setup check
 
+RUBY_INCLUDES = $(shell $(RUBY) -rrbconfig -e \
+	'puts RbConfig::CONFIG.values_at("rubyhdrdir", "rubyarchhdrdir").map { |dir| "-I" + dir }')
+
 build/demo/fastprice.so: examples/demo/fastprice.c
 	$(call say,EXT,$<)
-	$(Q)mkdir -p $(@D) && $(CC) -O2 -g -Wall -shared -fPIC -fvisibility=hidden -o $@ $< \
-		$$($(RUBY) -rrbconfig -e 'puts RbConfig::CONFIG.values_at("rubyhdrdir", "rubyarchhdrdir").map { |d| "-I#{d}" }')
+	$(Q)mkdir -p $(@D) && $(CC) -O2 -g -Wall -shared -fPIC -fvisibility=hidden $(RUBY_INCLUDES) -o $@ $<
 
 demo: ## record an example program and write its flame graph, demo.html
 	$(Q)tools/setup
@@ -142,7 +145,8 @@ compile_commands.json: ## for clangd and clang-tidy
 	done | sed '1s/^/[/; $$s/,$$/]/' >$@
 
 clean: ## remove what was built (not the unpacked Rubies)
-	rm -rf build-san build/rprof build/librprof.a build/base build/bpf build/symbolizer build/runtimes build/profile build/cli build/tests build/demo build/setup.log demo.html demo.rprof compile_commands.json
+	rm -rf build-san build/rprof build/librprof.a build/setup.log demo.html demo.rprof compile_commands.json \
+		$(addprefix build/,base bpf symbolizer runtimes profile cli tests demo test-logs)
 
 format: ## clang-format all sources
 	clang-format -i $$(git ls-files '*.c' '*.h')

@@ -1,5 +1,5 @@
 /*
- * The demo's C extension: the price of an order's lines, computed in C, and a rule that is asked back in Ruby.
+ * The C extension of the demo: prices an order's lines, and asks Ruby back for each discount.
  *
  *	FastPrice.total(lines) { |sku, cents| cents - discount } -> Integer
  *	FastPrice.fingerprint(string)                            -> Integer
@@ -41,7 +41,8 @@ static VALUE fast_price_total(VALUE self, VALUE lines)
 		VALUE line = rb_ary_entry(lines, i);
 
 		Check_Type(line, T_ARRAY);
-		total += add_tax(NUM2LONG(rb_yield_values(2, rb_ary_entry(line, 0), rb_ary_entry(line, 1))));
+		total += add_tax(
+		        NUM2LONG(rb_yield_values(2, rb_ary_entry(line, 0), rb_ary_entry(line, 1))));
 	}
 	return LONG2NUM(total);
 }

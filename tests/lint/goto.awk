@@ -1,0 +1,40 @@
+# A jump to `out` with rc still 0 reports success for a failure, and no compiler says a word. So it has two
+# spellings: right behind a test of rc, or right behind an assignment to it. Prints each other one.
+BEGIN { rc = "(^|[^A-Za-z0-9_])rc" }
+FNR == 1 { pending = previous = ""; in_comment = 0 }
+{
+	line = $0
+	if (in_comment) {
+		if (!match(line, /\*\//))
+			next
+		line = substr(line, RSTART + 2)
+		in_comment = 0
+	}
+	gsub(/"([^"\\]|\\.)*"|'([^'\\]|\\.)'/, "\"\"", line)
+	gsub(/\/\*([^*]|\*+[^*\/])*\*+\//, "", line)
+	sub(/\/\/.*/, "", line)
+	if (match(line, /\/\*/)) {
+		line = substr(line, 1, RSTART - 1)
+		in_comment = 1
+	}
+	while (match(line, /[;{}]/)) {
+		statement = pending substr(line, 1, RSTART)
+		line = substr(line, RSTART + 1)
+		pending = ""
+		if (statement ~ /goto[ \t]+out/) {
+			if (statement ~ /if[ \t]*\(/)
+				fine = statement ~ rc "[^A-Za-z0-9_]"
+			else if (previous ~ /;$/)
+				fine = previous ~ rc "[ \t]*=[^=]"
+			else
+				fine = previous ~ rc "[^A-Za-z0-9_]"
+			if (!fine) {
+				printf "%s:%d: `goto out` without a test of rc or rc = ... before it\n", FILENAME, FNR
+				bad = 1
+			}
+		}
+		previous = statement
+	}
+	pending = pending line " "
+}
+END { exit bad }

@@ -1,0 +1,90 @@
+#!/bin/sh
+# Includes point down, and an interpreter's names stay in its folder. Prints each violation; fails when there is one.
+#   tests/lint/layers.sh [ROOT]
+#
+# base <- symbolizer <- runtimes <- profile <- cli; bpf/ stands beside them and shares its ABI headers.
+set -u
+cd "${1:-$(dirname "$0")/../..}" || exit 2
+
+find base symbolizer runtimes profile cli bpf -name '*.[ch]' 2>/dev/null | sort | xargs awk '
+	function violation(what) {
+		printf "%s:%d: %s\n", FILENAME, FNR, what
+		bad = 1
+	}
+
+	BEGIN {
+		# What the files of each folder may include, as a pattern of paths from the root.
+		shared = "bpf/(abi|unwind_step)\\.h"
+		may["base"] = "^base/"
+		may["symbolizer"] = "^(base/|symbolizer/|" shared "$)"
+		# A runtime sees no other runtime: its own folder is added for each file.
+		may["runtimes"] = "^(base/|symbolizer/|runtimes/[^/]*$|" shared "$)"
+		may["profile"] = "^(base/|profile/|symbolizer/frame\\.h$)"
+		may["cli"] = "^(base/|symbolizer/|runtimes/|profile/|cli/|" shared "$|bpf/[a-z_]*\\.skel\\.h$)"
+		may["bpf"] = "^(bpf/|runtimes/[^/]*/[^/]*(_abi|\\.bpf)\\.h$)"
+	}
+
+	FNR == 1 {
+		split(FILENAME, part, "/")
+		layer = part[1]
+		folder = layer == "runtimes" && part[3] != "" ? "runtimes/" part[2] : layer
+		kernel_side = layer == "bpf" && FILENAME !~ /^bpf\/(abi|unwind_step)\.h$/ || FILENAME ~ /\.bpf\.[ch]$/
+		in_comment = 0
+	}
+
+	/^[ \t]*#[ \t]*include[ \t]*"/ {
+		file = $0
+		sub(/^[^"]*"/, "", file)
+		sub(/".*/, "", file)
+		if (kernel_side)
+			allowed = file ~ may["bpf"]
+		else if (file ~ /\.inc$/)
+			allowed = index(file, folder "/") == 1
+		else
+			allowed = file ~ may[layer] || folder != layer && index(file, folder "/") == 1
+		if (!allowed)
+			violation(folder "/ must not include " file)
+		if (!kernel_side && layer != "cli" && file ~ /\.skel\.h$/)
+			violation("only cli/ includes a skeleton")
+		next
+	}
+
+	/^[ \t]*#[ \t]*include[ \t]*<(bpf|linux\/bpf)/ {
+		if (!kernel_side && layer != "cli")
+			violation("only cli/ talks to libbpf")
+		next
+	}
+
+	# The rest is for the names of an interpreter; comments and strings may explain with them.
+	folder == "runtimes/ruby" { next }
+	{
+		code = $0
+		if (in_comment) {
+			if (!match(code, /\*\//))
+				next
+			code = substr(code, RSTART + 2)
+			in_comment = 0
+		}
+		gsub(/"([^"\\]|\\.)*"/, "", code)
+		gsub(/\/\*([^*]|\*+[^*\/])*\*+\//, "", code)
+		sub(/\/\/.*/, "", code)
+		if (match(code, /\/\*/)) {
+			code = substr(code, 1, RSTART - 1)
+			in_comment = 1
+		}
+		while (match(code, /[A-Za-z_][A-Za-z_0-9]*/)) {
+			word = substr(code, RSTART, RLENGTH)
+			code = substr(code, RSTART + RLENGTH)
+			if (word !~ /^(rb_|RB_|ruby_|RUBY_|VM_|vm_exec|iseq|cfp|imemo|RSTRING|RARRAY|.*_iseq$|.*_cfp$)/)
+				continue
+			# The list of runtimes names each; the kernel side is composed of their walks by name.
+			if (layer == "runtimes" && word == "ruby_runtime")
+				continue
+			if (kernel_side && word ~ /^ruby_[a-z_]+$/)
+				continue
+			violation(word " is a name of Ruby, outside of runtimes/ruby/")
+		}
+	}
+
+	END { exit bad }
+'

@@ -1,0 +1,97 @@
+#!/bin/sh
+# Plants one violation at a time in an empty tree: each check must find it, and must accept the clean tree.
+set -u
+lint=$(cd "$(dirname "$0")" && pwd)
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+bad=0
+
+# tree FILE TEXT: a tree with this file and a clean one in each folder.
+tree() {
+	rm -rf "$tmp/t"
+	for d in base symbolizer runtimes/ruby runtimes/other profile cli bpf; do
+		mkdir -p "$tmp/t/$d"
+		printf "#include \"base/err.h\"\n/* rb_vm_exec: a comment may say it */\nint x;\n" >"$tmp/t/$d/fine.c"
+	done
+	printf '#include "bpf/abi.h"\n' >"$tmp/t/bpf/fine.c"
+	printf '#include "runtimes/ruby/ruby_abi.h"\nint rb_x, iseq;\n' >"$tmp/t/runtimes/ruby/fine.c"
+	mkdir -p "$(dirname "$tmp/t/$1")"
+	printf "$2" >"$tmp/t/$1"
+}
+
+finds() {
+	tree "$2" "$3"
+	if $1 >/dev/null 2>&1; then
+		echo "not found in $2: $3"
+		bad=1
+	fi
+}
+
+accepts() {
+	tree "$2" "$3"
+	if ! $1 >"$tmp/said" 2>&1; then
+		echo "refused in $2: $3"
+		cat "$tmp/said"
+		bad=1
+	fi
+}
+
+layers() { "$lint/layers.sh" "$tmp/t"; }
+accepts layers base/a.c '#include "base/buf.h"\n'
+accepts layers symbolizer/a.c '#include "bpf/unwind_step.h"\n'
+accepts layers runtimes/ruby/a.bpf.h '#include "bpf/native_walk.bpf.h"\n'
+accepts layers bpf/a.c '#include "runtimes/ruby/ruby_walk.bpf.h"\n'
+accepts layers cli/a.c '#include "bpf/rprof.skel.h"\n#include <bpf/libbpf.h>\n'
+accepts layers cli/a.c 'const char *s = "rb_thread";\n'
+finds layers base/a.c '#include "symbolizer/maps.h"\n'
+finds layers symbolizer/a.c '#include "runtimes/runtime.h"\n'
+finds layers symbolizer/a.c '#include "bpf/maps.bpf.h"\n'
+finds layers runtimes/ruby/a.c '#include "profile/recording.h"\n'
+finds layers runtimes/other/a.c '#include "runtimes/ruby/ruby_abi.h"\n'
+finds layers profile/a.c '#include "cli/cmd.h"\n'
+finds layers profile/a.c '#include "runtimes/runtime.h"\n'
+finds layers bpf/a.c '#include "symbolizer/maps.h"\n'
+finds layers symbolizer/a.c '#include <bpf/libbpf.h>\n'
+finds layers runtimes/ruby/a.c '#include "bpf/rprof.skel.h"\n'
+finds layers cli/a.c 'int rb_thread_current;\n'
+finds layers symbolizer/a.c '/* ok */ int cfp_sz;\n'
+finds layers bpf/a.c 'int iseq;\n'
+
+jumps() { awk -f "$lint/goto.awk" "$tmp/t/base/a.c"; }
+accepts jumps base/a.c 'int f(void)\n{\n\trc = g();\n\tif (rc)\n\t\tgoto out;\nout:\n\treturn rc;\n}\n'
+accepts jumps base/a.c 'int f(void)\n{\n\tif (x) {\n\t\trc = err_set(err,\n\t\t\t"y;");\n\t\tgoto out;\n\t}\n}\n'
+accepts jumps base/a.c 'int f(void)\n{\n\tif ((rc = g()) < 0)\n\t\tgoto out_free;\n}\n'
+finds jumps base/a.c 'int f(void)\n{\n\trc = g();\n\tif (p == NULL)\n\t\tgoto out;\n}\n'
+finds jumps base/a.c 'int f(void)\n{\n\tif (x) {\n\t\terr_set(err, "rc = 1");\n\t\tgoto out;\n\t}\n}\n'
+
+text() { "$lint/text.sh" "$tmp/t"; }
+accepts text base/a.c 'int a; /* \t */\n'
+finds text base/a.c 'int a; \n'
+finds text base/a.c "$(printf '%0101d' 0)\n"
+home=/home
+finds text base/a.c "const char *p = \"$home/me/x\";\n"
+
+cat >"$tmp/rprof" <<'END'
+#!/bin/sh
+case $1 in
+--help) printf 'Commands:\n  record       does it\n\n' ;;
+record) printf 'Usage: rprof record -p PID\n\n  -p, --pid PID   the process\n  --json\n  -h, --help\n' ;;
+esac
+END
+chmod +x "$tmp/rprof"
+manual() { "$lint/manual.sh" "$tmp/rprof" "$tmp/t/m.1" "$tmp/t/cmd.h"; }
+page() {
+	tree m.1 ".SS rprof record\n.BR \\\\-p \", \" \\\\-\\\\-pid\n$1.SH EXIT STATUS\n.TP\n.B 0\n"
+	echo '	EXIT_OK = 0,' >"$tmp/t/cmd.h"
+}
+page '.B \\-\\-json\n'
+manual || { echo "a right manual was refused"; bad=1; }
+page ''
+manual >/dev/null && { echo "an option that the manual lacks was not found"; bad=1; }
+page '.B \\\\-\\\\-json\n.B \\-x\n'
+manual >/dev/null && { echo "an option that --help lacks was not found"; bad=1; }
+page '.B \\-\\-json\n'
+echo '	EXIT_USAGE = 2,' >>"$tmp/t/cmd.h"
+manual >/dev/null && { echo "an exit code that the manual lacks was not found"; bad=1; }
+
+exit $bad
