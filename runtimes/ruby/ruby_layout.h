@@ -43,7 +43,8 @@ struct ruby_layout {
 		uint16_t ractor_set, main_thread, objspace;
 	} vm;
 	struct {
-		uint16_t threads_set, vmlr_node;
+		uint16_t threads_set, vmlr_node,
+		        running; /* running: the thread that holds the GVL */
 	} ractor;
 	struct {
 		uint16_t flags, gc_count; /* 0: only the code tells */
