@@ -703,8 +703,8 @@ static VALUE truth_nr_sites(VALUE self)
 }
 
 /*
- * Truth.profile_frames: [[qualified method name or nil, is it a C function], ...], leaf first, by the interpreter's
- * own interface for profilers. It qualifies names where caller_locations of old Rubies doesn't.
+ * Truth.profile_frames: [[qualified method name or nil, is it a C function, base label, line], ...], leaf first, by the
+ * interpreter's own interface for profilers. It qualifies names where caller_locations of old Rubies doesn't.
  */
 static VALUE truth_profile_frames(VALUE self)
 {
@@ -718,8 +718,8 @@ static VALUE truth_profile_frames(VALUE self)
 		VALUE path = rb_profile_frame_absolute_path(frames[i]);
 		int is_c = lines[i] == 0 && RB_TYPE_P(path, T_STRING) && strcmp(StringValueCStr(path), "<cfunc>") == 0;
 
-		rb_ary_push(result, rb_ary_new_from_args(2, rb_profile_frame_qualified_method_name(frames[i]),
-			is_c ? Qtrue : Qfalse));
+		rb_ary_push(result, rb_ary_new_from_args(4, rb_profile_frame_qualified_method_name(frames[i]),
+			is_c ? Qtrue : Qfalse, is_c ? Qnil : rb_profile_frame_base_label(frames[i]), INT2NUM(lines[i])));
 	}
 	return result;
 }

@@ -121,6 +121,11 @@ class Comparison
     @problem.nil?
   end
 
+  # How many frames agree before the first that differs.
+  def equal_frames
+    @at || @frames.size
+  end
+
   # Both lists side by side, from the first difference's neighbourhood on.
   def diff
     lines = ["#{@stack['samples']} samples, outcome #{@stack['outcome']} #{@stack['reason']}: #{@problem}"]
@@ -185,7 +190,7 @@ class Comparison
     return false unless got
     if want.ruby?
       kinds = want.kind == "ruby" ? %w[ruby jit] : ["cfunc"]
-      return kinds.include?(got["kind"]) && got["name"] == want.name && got["path"] == want.path && got["line"] == want.line
+      return kinds.include?(got["kind"]) && got["name"] == want.name && got["path"] == want.path && got["line"].to_i == want.line.to_i
     end
     return false unless got["kind"] == "native"
     return got["name"] == want.name if want.leaf

@@ -12,8 +12,8 @@ require "truth"
 module Truth
   # The current stack's Ruby frames, leaf first, without the top `drop` + 1.
   def self.ruby_frames(drop)
-    locations = caller_locations(0)
-    told = Case.align(locations, profile_frames)
+    locations, profile = caller_locations(0), profile_frames # on one line: the lines must be equal
+    told = Case.align(locations, profile)
     marks = Thread.current[:truth_marks] || {}
     depth = locations.size + 1
     skip = false
@@ -44,10 +44,10 @@ module Truth
   end
 
   # The next collection's mark (or free) function burns at place k. To be called on the line that sets it off; `above`
-  # are the C functions through which that line gets there.
+  # are the frames through which that line gets there: names of C functions, or frames.
   def self.arm_collection(what, k, *above)
     frames = ruby_frames(1).reverse
-    above.each { |name| frames << frames.last.merge(name: name, kind: "cfunc", loop: nil) }
+    above.each { |f| frames << frames.last.merge(loop: nil).merge(f.is_a?(Hash) ? f : { name: f, kind: "cfunc" }) }
     arm(what, k, JSON.generate(frames))
   end
 
@@ -70,8 +70,12 @@ module Case
   PREFIX = /\A(?:block (?:\(\d+ levels\) )?in |rescue in |ensure in )+/
 
   @names = {}
+  @facts = {}
   @prefix = ["<main>", "Case.run", "block in <main>"]
   class << self
+    # What else the judge is to know: see Facts in lib/judge.rb.
+    attr_reader :facts
+
     # Names that Ruby 3.4 prints and that no interface of the older Ruby tells: {label => name}.
     def names(table)
       @names.update(table)
@@ -83,12 +87,19 @@ module Case
       Truth.puts(JSON.generate(expect: place, names: root + names))
     end
 
-    # For each location: [qualified method name or nil, is it a C function].
+    # For each location: [qualified method name or nil, is it a C function]. The profiler's list also has the frames of
+    # blocks written in C, as one more frame of the C function that made the block; they are passed over.
     def align(locations, profile)
-      profile.shift # profile_frames itself
-      profile.pop if profile.size > locations.size # the bottom frame of the main thread, which Ruby 3.1 lists
-      raise "truth: #{locations.size} locations, #{profile.size} profile frames" if profile.size != locations.size
-      profile
+      profile = profile.reverse
+      locations.reverse.map do |location|
+        profile.shift until profile.empty? || same?(location, *profile.first)
+        profile.shift or raise "truth: no profile frame for #{location}"
+      end.reverse
+    end
+
+    def same?(location, qualified, is_c, base_label, line)
+      return qualified.to_s.end_with?(location.label) && location.label == location.base_label if is_c
+      base_label == location.base_label && line == location.lineno
     end
 
     # The label that Ruby 3.4 prints.
@@ -99,7 +110,7 @@ module Case
       return bare ? label : qualified if is_c
       prefix = label[PREFIX].to_s.gsub(/(?:rescue|ensure) in /, "")
       rest = label.sub(PREFIX, "")
-      return prefix + rest if bare || rest.start_with?("<") || rest == "singleton class"
+      return prefix + rest if bare || rest.match?(/\A<[a-z]/) || rest == "singleton class"
       prefix + (qualified.end_with?("##{rest}", ".#{rest}") ? qualified : rest)
     end
 
@@ -115,9 +126,9 @@ module Case
       Truth.puts(JSON.generate(done: true))
     end
 
-    def ready(**facts)
+    def ready
       Truth.puts(JSON.generate({ ready: true, pid: Process.pid, ruby: RUBY_VERSION, sites: Truth.nr_sites,
-                                 loop: Truth.loop[1] }.merge(facts)))
+                                 loop: Truth.loop[1] }.merge(@facts)))
     end
   end
 end

@@ -1,0 +1,3 @@
+Truth.at
+
+Truth.burn($place)

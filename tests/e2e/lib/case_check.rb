@@ -1,0 +1,136 @@
+# The check of tests/e2e/cases/NAME.rb: every sample taken at a place equals what the program says of that place.
+require_relative "program"
+
+class CaseCheck
+  MIN_SAMPLES = 3 # a place that was seen less often is recorded again, longer
+
+  def initialize(way, name, report)
+    @way = way
+    @name = name
+    @report = report
+  end
+
+  # recording: nil to check the program by itself.
+  def run(record: true)
+    Program.run(@way, "cases/#{@name}.rb") do |program|
+      facts = program.wait_ready
+      recording = record && record_all(program, facts)
+      program.stop
+      truths = program.truths
+      agree(program, truths, facts)
+      next unless recording
+      places(recording, truths, facts)
+      @report.ok(recording.lost.zero?, "no sample is lost", "#{recording.lost} lost")
+      ruby_part(recording, facts) if facts["ruby_part"]
+      thread_names(recording, facts) if facts["thread_names"]
+    end
+  rescue Program::Failed, Expected::Wrong, Timeout::Error => e
+    @report.ok(false, "the program and rprof run", e.message)
+  end
+
+  private
+
+  def place_of(stack)
+    stack["frames"].reverse_each do |f|
+      return $1.to_i if f["kind"] == "native" && f["name"] =~ /\Atruth_spin_(\d+)\z/
+    end
+    nil
+  end
+
+  def record_all(program, facts)
+    recording = nil
+    %w[1.5s 4s 12s].each do |duration|
+      recording = Recorder.record(program.pid, duration: duration)
+      seen = Hash.new(0)
+      recording.stacks.each { |s| seen[place_of(s)] += s["samples"] }
+      break if program.truths.keys.all? { |k| seen[k] >= MIN_SAMPLES } && !facts["ruby_part"] || seen.values.sum > 4000
+      break if facts["ruby_part"] && seen.values.sum >= 100
+    end
+    recording
+  end
+
+  # The program's own account against the names that its source states.
+  def agree(program, truths, facts)
+    problems = []
+    (program.expectations.keys - truths.keys).each { |k| problems << "place #{k} was never reached" }
+    truths.each do |place, variants|
+      variants.each do |expected|
+        shown = expected.ruby.reject { |f| f["under_rescue"] }
+        want = program.expectations[place]
+        have = shown.map { |f| f["name"] }
+        problems << "place #{place}: stated #{want}" << "  Ruby says #{have}" if want && want != have
+        line = facts["lines"] && facts["lines"][place.to_s]
+        problems << "place #{place}: line #{line} stated, Ruby says #{shown.last['line']}" if line && line != shown.last["line"]
+        least = facts["at_least_native"]
+        count = expected.entries.count { |e| !e.ruby? } + expected.loop_pcs.size
+        problems << "place #{place}: only #{count} native frames" if least && count < least
+      end
+    end
+    @report.ok(problems.empty?, "the program's own account is what its source states", problems)
+  end
+
+  def places(recording, truths, facts)
+    by_place = recording.stacks.group_by { |s| place_of(s) }
+    truths.sort.each do |place, variants|
+      stacks = by_place[place] || []
+      total = stacks.sum { |s| s["samples"] }
+      label = variants.first.ruby.last(2).map { |f| f["name"] }.join(" > ")
+      wrong = stacks.filter_map { |s| compare(s, variants, facts) }
+      bad = wrong.sum { |s, _| s["samples"] }
+      details = wrong.sort_by { |s, _| -s["samples"] }.first(2).flat_map { |_, c| c.diff }
+      details.unshift("#{bad} of #{total} samples differ") if bad.positive?
+      details << "only #{total} samples" if total < MIN_SAMPLES
+      @report.ok(bad.zero? && total >= MIN_SAMPLES, "every sample at place #{place} (#{label}) equals the truth", details)
+    end
+  end
+
+  # nil when the stack equals one of the variants, else [stack, the nearest comparison].
+  def compare(stack, variants, facts)
+    mine = variants.select { |v| v.tid == stack["thread"]["tid"] }
+    return [stack, Nobody.new("thread #{stack['thread']['tid']} was never at this place")] if mine.empty?
+    tries = mine.map { |v| Comparison.new(v, stack) }
+    best = tries.find(&:same?) || tries.max_by(&:equal_frames)
+    return [stack, best] unless best.same?
+    gc = (facts["gc_places"] || []).include?(place_of(stack))
+    problem = gc_problem(stack, gc)
+    problem ? [stack, Nobody.new(problem)] : nil
+  end
+
+  Nobody = Struct.new(:message) do
+    def diff
+      [message]
+    end
+  end
+
+  # Where the collector runs there is one frame of kind gc, above all Ruby frames; elsewhere none.
+  def gc_problem(stack, wanted)
+    at = stack["frames"].each_index.select { |i| stack["frames"][i]["kind"] == "gc" }
+    return at.any? ? "a gc frame where nothing is collected" : nil unless wanted
+    return "#{at.size} gc frames, 1 expected" if at.size != 1
+    last_ruby = stack["frames"].rindex { |f| Recording::RUBY_KINDS.include?(f["kind"]) }
+    at[0] > last_ruby ? nil : "the gc frame stands below a Ruby frame"
+  end
+
+  # A leaf without CFI: the Ruby part is whole while the native part says that it is cut.
+  def ruby_part(recording, facts)
+    stacks = recording.stacks.select { |s| Recording.native_frames(s).any? { |f| facts["libraries"].any? { |l| f["library"].to_s.include?(l) } } }
+    total = stacks.sum { |s| s["samples"] }
+    wrong = stacks.reject { |s| Recording.ruby_frames(s).map { |f| f["name"] } == facts["ruby_part"] }
+    @report.ok(total >= 50, "samples in #{facts['libraries'].join}", "#{total} samples")
+    @report.ok(wrong.empty?, "every sample in #{facts['libraries'].join} has the whole Ruby stack",
+               wrong.first(2).flat_map { |s| ["#{s['samples']} samples, #{s['outcome']} #{s['reason']}: #{Recording.ruby_frames(s).map { |f| f['name'] }}"] })
+    exact, cut = stacks.partition { |s| s["outcome"] == "exact" }
+    unmarked = stacks.reject { |s| s["outcome"] == "exact" || s["reason"] == "no-cfi" }
+    lying = exact.reject { |s| Recording.native_frames(s).first["name"] == "_start" }
+    @report.ok(unmarked.empty? && lying.empty?, "a native part that is cut is marked no-cfi",
+               (unmarked + lying).first(3).map { |s| "#{s['samples']} #{s['outcome']} #{s['reason']} #{Recording.native_frames(s).map { |f| f['name'] }}" })
+    @report.ok(cut.any? || exact.any?, "cut or crossed", "nothing seen")
+  end
+
+  def thread_names(recording, facts)
+    facts["thread_names"].each do |place, name|
+      names = recording.stacks.select { |s| place_of(s) == place.to_i }.map { |s| s["thread"]["name"] }.uniq
+      @report.ok(names == [name], "the thread of place #{place} has its Ruby name", "#{names}, #{name} expected")
+    end
+  end
+end

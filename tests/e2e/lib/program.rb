@@ -1,0 +1,170 @@
+# A program under test, and what it said.
+require "json"
+require "tempfile"
+require "timeout"
+require "tmpdir"
+require_relative "judge"
+require_relative "rubies"
+
+class Program
+  class Failed < StandardError; end
+
+  attr_reader :pid, :ready, :expectations, :way
+
+  # Starts script (relative to tests/e2e) on a Ruby.
+  def self.run(way, script, *args, env: {})
+    program = new(way, script, args, env)
+    begin
+      yield program
+    ensure
+      program.finish
+    end
+  end
+
+  def initialize(way, script, args, env)
+    @way = way
+    @said = []
+    @expectations = {}
+    @lock = Mutex.new
+    @ready_queue = Queue.new
+    @errors = Tempfile.create("truth-err")
+    reader, writer = IO.pipe
+    stdin, @to_program = IO.pipe
+    @pid = spawn(way.env.merge(env), *way.command, way.path(script), *args, in: stdin, out: writer, err: @errors.path)
+    writer.close
+    stdin.close
+    @thread = Thread.new { read(reader) }
+  end
+
+  # Waits until the program has been at all places once. A time limit only for a program that hangs.
+  def wait_ready
+    @ready = Timeout.timeout(60) { @ready_queue.pop }
+    raise Failed, "the program ended early: #{File.read(@errors.path)[0, 1500]}" if @ready.nil?
+    @ready
+  end
+
+  def say(text)
+    @to_program.write(text)
+    @to_program.flush
+  end
+
+  # Distinct truths: {place => [Expected, ...]}
+  def truths
+    wait_ready unless @ready
+    said = @lock.synchronize { @said.dup }
+    distinct = said.uniq { |s| [s["place"], s["tid"], s["ruby"].map { |f| f.values_at("name", "path", "line") }, s["native"].map { |f| f["pc"] }[0..-2]] }
+    distinct.map { |s| Expected.new(s, @ready["loop"]) }.group_by(&:place)
+  end
+
+  def other_lines
+    @lock.synchronize { (@other ||= []).dup }
+  end
+
+  def stop
+    Process.kill(:USR2, @pid)
+    Timeout.timeout(60) { Process.wait(@pid) }
+    @gone = true
+    @thread.join
+  end
+
+  def gone!
+    @gone = true
+  end
+
+  def finish
+    return if @gone
+    Process.kill(:KILL, @pid)
+    Process.wait(@pid)
+    @thread.join(5)
+  rescue Errno::ESRCH, Errno::ECHILD
+    nil
+  ensure
+    File.unlink(@errors.path) if File.exist?(@errors.path)
+    @to_program.close unless @to_program.closed?
+  end
+
+  private
+
+  def read(reader)
+    reader.each_line do |line|
+      said = JSON.parse(line)
+      @lock.synchronize do
+        if said["place"] then @said << said
+        elsif said["expect"] then @expectations[said["expect"]] = said["names"]
+        else (@other ||= []) << said
+        end
+      end
+      @ready_queue << said if said["ready"]
+    end
+    @ready_queue << nil
+  end
+end
+
+# Runs rprof and reads what it wrote.
+module Recorder
+  RPROF = ENV["RPROF"] || File.join(Rubies::BUILD, "rprof")
+  Result = Struct.new(:status, :out, :err)
+
+  module_function
+
+  def rprof(*args, **options)
+    out_r, out_w = IO.pipe
+    err_r, err_w = IO.pipe
+    pid = spawn(RPROF, *args, { out: out_w, err: err_w, in: "/dev/null" }.merge(options))
+    out_w.close
+    err_w.close
+    out = Thread.new { out_r.read }
+    err = Thread.new { err_r.read }
+    _, status = Timeout.timeout(120) { Process.wait2(pid) }
+    pid = nil
+    Result.new(status, out.value, err.value)
+  rescue Timeout::Error
+    Process.kill(:KILL, pid)
+    Process.wait(pid)
+    Result.new(nil, "", "rprof #{args.join(' ')}: no end within 120 seconds")
+  end
+
+  # Records and exports; yields the parsed lines.
+  def record(pid, rate: 499, duration: "1.5s", options: [], export: [])
+    Dir.mktmpdir("rprof-e2e") do |dir|
+      file = File.join(dir, "case.rprof")
+      result = rprof("record", "-p", pid.to_s, "-F", rate.to_s, "-d", duration, "-o", file, *options)
+      raise Program::Failed, "rprof record: #{result.status} #{result.err}" unless result.status&.success?
+      return Recording.new(lines(file, *export), result)
+    end
+  end
+
+  def lines(file, *options)
+    result = rprof("export", file, "-f", "jsonl", *options)
+    raise Program::Failed, "rprof export: #{result.status} #{result.err}" unless result.status&.success?
+    result.out.each_line.map { |l| JSON.parse(l) }
+  end
+end
+
+# The lines of an export.
+class Recording
+  attr_reader :lines, :result
+
+  def initialize(lines, result)
+    @lines = lines
+    @result = result
+  end
+
+  def stacks(trigger = "cpu")
+    @lines.select { |l| l["type"] == "stack" && l["trigger"] == trigger }
+  end
+
+  def lost
+    @lines.select { |l| l["type"] == "loss" }.sum { |l| (l["count"] || l["samples"]).to_i }
+  end
+
+  RUBY_KINDS = %w[ruby jit cfunc].freeze
+
+  def self.ruby_frames(stack)
+    stack["frames"].select { |f| RUBY_KINDS.include?(f["kind"]) }
+  end
+
+  def self.native_frames(stack)
+    stack["frames"].select { |f| f["kind"] == "native" && !f["inlined"] }
+  end
+end
