@@ -71,6 +71,11 @@ finds text base/a.c "$(printf '%0101d' 0)\n"
 home=/home
 finds text base/a.c "const char *p = \"$home/me/x\";\n"
 
+links() { "$lint/links.sh" "$tmp/t"; }
+accepts links README.md 'see [this](base/fine.c) and [that](https://example.org)\n'
+finds links README.md 'see [this](base/gone.c)\n'
+finds links ARCHITECTURE.md 'see `base/gone.c`\n'
+
 cat >"$tmp/rprof" <<'END'
 #!/bin/sh
 case $1 in
