@@ -1,0 +1,73 @@
+#include "profile/view.h"
+
+#include <string.h>
+
+bool view_mode_parse(const char *name, enum view_mode *mode)
+{
+	static const char *const names[] = {"default", "ruby", "all"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		if (strcmp(name, names[i]) == 0) {
+			*mode = (enum view_mode)i;
+			return true;
+		}
+	}
+	return false;
+}
+
+bool view_kinds_parse(const char *names, uint32_t *kinds)
+{
+	uint32_t mask = 0;
+
+	for (;;) {
+		size_t len = strcspn(names, ",");
+		uint32_t bit = 0;
+
+		for (int kind = FRAME_INTERP; kind <= FRAME_GC; kind++) {
+			const char *name = frame_kind_name((enum frame_kind)kind);
+
+			if (strlen(name) == len && strncmp(names, name, len) == 0)
+				bit = 1u << kind;
+		}
+		if (bit == 0)
+			return false;
+		mask |= bit;
+		if (names[len] == '\0')
+			break;
+		names += len + 1;
+	}
+	*kinds = mask;
+	return true;
+}
+
+static bool is_interp(const struct frame *f)
+{
+	return f->kind == FRAME_INTERP || f->kind == FRAME_INTERP_JIT || f->kind == FRAME_INTERP_C;
+}
+
+size_t view_apply(const struct view *view, const struct frame *frames, size_t nr, uint32_t *shown)
+{
+	size_t first = nr, last = 0, nr_shown = 0;
+
+	for (size_t i = 0; i < nr; i++) {
+		if (is_interp(&frames[i])) {
+			first = MIN(first, i);
+			last = i;
+		}
+	}
+	for (size_t i = 0; i < nr; i++) {
+		const struct frame *f = &frames[i];
+		bool show = true;
+
+		if (view->mode == VIEW_RUBY)
+			show = is_interp(f);
+		else if (view->mode == VIEW_DEFAULT && first < nr && f->kind == FRAME_NATIVE)
+			show = !(f->role == ROLE_VM && i < last) &&
+			       !(f->role == ROLE_LIB && i < first);
+		if (view->kinds != 0 && (f->kind >= 32 || (view->kinds & 1u << f->kind) == 0))
+			show = false;
+		if (show)
+			shown[nr_shown++] = (uint32_t)i;
+	}
+	return nr_shown;
+}
