@@ -24,7 +24,7 @@ enum {
 	RPROF_MAX_MAPPINGS = 1024, /* executable mappings of one process */
 	RPROF_MAX_EP_HOPS = 32,
 	RPROF_PAGE_SZ = 4096,
-	UNWIND_CHUNK_ROWS = 4096, /* rows in one value of the rows map: 16 KiB */
+	UNWIND_CHUNK_ROWS = 16384, /* rows in one value of the rows map: 64 KiB */
 	UNWIND_PAGE_SHIFT = 16,   /* one page of an unwind table covers 64 KiB of text */
 };
 
@@ -43,8 +43,7 @@ enum unwind_cfa {
 	CFA_INVALID = 0, /* no CFI covers this address, or it cannot be expressed: the walk is cut */
 	CFA_SP,          /* CFA = rsp + cfa_off */
 	CFA_FP,          /* CFA = rbp + cfa_off */
-	CFA_PLT11,       /* .plt:     CFA = rsp + 8 + ((pc & 15) >= 11 ? 8 : 0) */
-	CFA_PLT10,       /* .plt.sec: CFA = rsp + 8 + ((pc & 15) >= 10 ? 8 : 0) */
+	CFA_PLT,         /* .plt: CFA = rsp + 8 + ((pc & 15) >= cfa_off ? 8 : 0) */
 	CFA_SIGFRAME,    /* rt_sigreturn trampoline: registers from the ucontext at rsp */
 	CFA_FP_DEREF,    /* CFA = *(rbp + cfa_off): DRAP of a realigned stack */
 	CFA_SP_DEREF,    /* CFA = *(rsp + cfa_off) + fp_deref_add is not supported: plain load */

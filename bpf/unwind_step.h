@@ -85,10 +85,8 @@ RPROF_INLINE enum unwind_step_result unwind_step(
 		return unwind_step_signal(state, ctx);
 
 	cfa = cfa_kind == CFA_FP || cfa_kind == CFA_FP_DEREF ? fp : sp;
-	if (cfa_kind == CFA_PLT11)
-		cfa += (pc & 15) >= 11 ? 16 : 8;
-	else if (cfa_kind == CFA_PLT10)
-		cfa += (pc & 15) >= 10 ? 16 : 8;
+	if (cfa_kind == CFA_PLT)
+		cfa += (pc & 15) >= (uint32_t)rule->cfa_off ? 16 : 8;
 	else
 		cfa += (int64_t)rule->cfa_off;
 	if (cfa_kind >= CFA_FP_DEREF && UNWIND_READ(ctx, cfa, &cfa) != 0)

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * What runs in the kernel: triggers, and the one walk that serves them all. A record holds flat lists: kernel pcs, native {pc, sp},
+ * interpreter frames, and how each walk ended. Nothing is interleaved and no string is read here: user space does that.
+ */
+#include "bpf/maps.bpf.h"
+#include "bpf/native_walk.bpf.h"
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+enum scratch_slot { SCRATCH_PERF = 0, SCRATCH_TRACEPOINT = 1 };
+
+struct user_regs {
+	__u64 ip, sp, fp;
+};
+
+struct sample_origin {
+	__u16 trigger;
+	__u16 flags;
+	__u32 syscall;
+	struct user_regs regs;
+};
+
+/* What runs before anything is copied: is this a process that we record? */
+static __always_inline struct rprof_proc *sampled_process(struct bpf_pidns_info *ids)
+{
+	if (bpf_get_ns_current_pid_tgid(rp_pidns_dev, rp_pidns_ino, ids, sizeof(*ids)))
+		return NULL;
+	return bpf_map_lookup_elem(&rp_procs, &ids->tgid);
+}
+
+static __always_inline void kernel_walk(struct scratch *s, void *ctx)
+{
+	long sz = bpf_get_stack(ctx, &s->rec.word[RECORD_HEADER_WORDS], RPROF_MAX_KERNEL * 8, 0);
+
+	if (sz > 0 && sz <= RPROF_MAX_KERNEL * 8) {
+		s->rec.head.nr_kernel = sz / 8;
+		s->pos = RECORD_HEADER_WORDS + s->rec.head.nr_kernel;
+	}
+}
+
+static __always_inline int take_sample(void *ctx, enum scratch_slot which, const struct sample_origin *origin,
+		struct rprof_proc *proc, const struct bpf_pidns_info *ids)
+{
+	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
+	__u32 slot = bpf_get_smp_processor_id() * 2 + which, key;
+	struct scratch *s = bpf_map_lookup_elem(&rp_scratch, &slot);
+	struct rprof_mappings *maps;
+	struct ruby_proc *ruby;
+	__u64 flags, size;
+
+	if (!s)
+		return 0;
+	s->rec.head = (struct rprof_sample){
+		.time_ns = bpf_ktime_get_ns(),
+		.tgid = ids->tgid,
+		.tid = ids->pid,
+		.trigger = origin->trigger,
+		.flags = origin->flags,
+		.syscall = origin->syscall,
+		.ip = origin->regs.ip,
+		.sp = origin->regs.sp,
+		.fp = origin->regs.fp,
+	};
+	bpf_get_current_comm(s->rec.head.comm, sizeof(s->rec.head.comm));
+	s->pos = RECORD_HEADER_WORDS;
+	if (origin->flags & SAMPLE_F_KERNEL)
+		kernel_walk(s, ctx);
+
+	s->has_ruby = 0;
+	if (proc->has_ruby) {
+		ruby = bpf_map_lookup_elem(&rp_ruby, &ids->tgid);
+		if (ruby) {
+			s->ruby = *ruby;
+			s->has_ruby = 1;
+		}
+	}
+	key = proc->mappings;
+	maps = bpf_map_lookup_elem(&rp_mappings, &key);
+	if (maps) {
+		s->rec.head.generation = maps->generation;
+		s->pc = origin->regs.ip;
+		s->sp = origin->regs.sp;
+		s->fp = origin->regs.fp;
+		s->interrupted = 1;
+		native_walk(s, maps);
+	}
+	if (s->has_ruby)
+		ruby_walk(s, BPF_CORE_READ(task, thread.fsbase));
+
+	size = (__u64)s->pos * 8;
+	if (size > sizeof(s->rec))
+		return 0;
+	/* User space drains on a timer; it is woken at once for code that it must read before it is freed, for code that it
+	 * does not know, and before the buffer fills up. */
+	flags = BPF_RB_NO_WAKEUP;
+	if (s->rec.head.flags & SAMPLE_F_NEW_CODE || s->rec.head.native_outcome == WALK_NO_MAPPING ||
+			bpf_ringbuf_query(&rp_ring, BPF_RB_AVAIL_DATA) > 2 << 20)
+		flags = BPF_RB_FORCE_WAKEUP;
+	if (bpf_ringbuf_output(&rp_ring, &s->rec, size, flags))
+		count(COUNTER_LOST_RING);
+	else
+		count(COUNTER_SAMPLES);
+	return 0;
+}
+
+SEC("perf_event")
+int on_cpu_clock(struct bpf_perf_event_data *ctx)
+{
+	struct sample_origin origin = {.trigger = TRIGGER_CPU};
+	struct bpf_pidns_info ids = {};
+	struct rprof_proc *proc = sampled_process(&ids);
+	struct pt_regs *user;
+	/* Volatile: else clang narrows the test of cs to a 2-byte load and merges the two arms into one variable
+	 * context pointer, and the verifier takes neither. */
+	volatile __u64 cs, ip, sp, fp;
+
+	if (!proc)
+		return 0;
+	cs = ctx->regs.cs;
+	ip = ctx->regs.ip;
+	sp = ctx->regs.sp;
+	fp = ctx->regs.bp;
+	if ((cs & 3) == 3) {
+		origin.regs.ip = ip;
+		origin.regs.sp = sp;
+		origin.regs.fp = fp;
+	} else {
+		user = (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
+		origin.flags = SAMPLE_F_KERNEL;
+		origin.regs.ip = BPF_CORE_READ(user, ip);
+		origin.regs.sp = BPF_CORE_READ(user, sp);
+		origin.regs.fp = BPF_CORE_READ(user, bp);
+		if ((BPF_CORE_READ(user, cs) & 3) != 3) {
+			count(COUNTER_NO_USER);
+			return 0;
+		}
+	}
+	return take_sample(ctx, SCRATCH_PERF, &origin, proc, &ids);
+}
+
+SEC("raw_tp/sys_enter")
+int on_sys_enter(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct sample_origin origin = {.trigger = TRIGGER_SYSCALL};
+	struct bpf_pidns_info ids = {};
+	struct rprof_proc *proc;
+	struct syscall_set *set;
+	struct pt_regs *user;
+	__u64 nr = ctx->args[1];
+	__u32 zero = 0;
+
+	set = bpf_map_lookup_elem(&rp_syscalls, &zero);
+	if (!set || nr >= RPROF_MAX_SYSCALL || !(set->bit[(nr >> 6) & 15] & 1ULL << (nr & 63)))
+		return 0;
+	proc = sampled_process(&ids);
+	if (!proc)
+		return 0;
+	user = (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
+	origin.syscall = nr;
+	origin.regs.ip = BPF_CORE_READ(user, ip);
+	origin.regs.sp = BPF_CORE_READ(user, sp);
+	origin.regs.fp = BPF_CORE_READ(user, bp);
+	return take_sample(ctx, SCRATCH_TRACEPOINT, &origin, proc, &ids);
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * The few kernel types that the programs read, for CO-RE: the loader finds each field in the running
+ * kernel's BTF by name, so nothing here is a layout.
+ */
+#ifndef BPF_VMLINUX_MIN_H
+#define BPF_VMLINUX_MIN_H
+
+#include <linux/types.h>
+#include <linux/bpf.h>
+
+#define CORE __attribute__((preserve_access_index))
+
+struct pt_regs {
+	unsigned long bp;
+	unsigned long ip;
+	unsigned long cs;
+	unsigned long sp;
+	unsigned long orig_ax;
+} CORE;
+
+struct thread_struct {
+	unsigned long fsbase;
+} CORE;
+
+struct task_struct {
+	struct thread_struct thread;
+	char comm[16];
+} CORE;
+
+/* include/uapi/linux/bpf_perf_event.h; arch/x86's bpf_user_pt_regs_t is struct pt_regs, whose layout the context
+ * follows whatever the kernel: this one is an ABI. */
+struct user_pt_regs_abi {
+	unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip, cs,
+			flags, sp, ss;
+};
+
+struct bpf_perf_event_data {
+	struct user_pt_regs_abi regs;
+	__u64 sample_period;
+	__u64 addr;
+};
+
+#endif

@@ -1,0 +1,319 @@
+#include "symbolizer/stitch.h"
+
+#include <string.h>
+
+/*
+ * Both lists come leaf first and are walked here from their ends: "outer" is towards the root, that
+ * is towards higher indexes.
+ */
+struct stitcher {
+	const struct stitch_input *in;
+	struct stitch_sites *sites;
+	struct stitch_item *out;
+	size_t nr_out;
+	bool learn_only;
+};
+
+static void emit(struct stitcher *st, bool interp, size_t index)
+{
+	if (st->learn_only)
+		return;
+	st->out[st->nr_out++] = (struct stitch_item){.index = (uint32_t)index, .interp = interp};
+}
+
+static bool site_is_known(const struct stitch_sites *sites, uint64_t pc)
+{
+	for (size_t i = 0; i < sites->nr; i++)
+		if (sites->addr[i] == pc)
+			return true;
+	return false;
+}
+
+static void site_learn(struct stitch_sites *sites, uint64_t pc)
+{
+	for (size_t i = 0; i < sites->nr; i++) {
+		if (sites->addr[i] == pc) {
+			sites->hits[i]++;
+			return;
+		}
+	}
+	if (sites->nr < STITCH_MAX_SITES) {
+		sites->addr[sites->nr] = pc;
+		sites->hits[sites->nr++] = 1;
+	}
+}
+
+/*
+ * The native frame below which (towards the root) a C frame stands: the C function itself, or what
+ * it was replaced by in a tail call. Natives (lo, hi) are searched from the outer end, `from` being
+ * the outermost one that may be taken. Returns its index, or SIZE_MAX.
+ */
+static size_t c_function_find(struct stitcher *st, uint64_t func_addr, size_t lo, size_t from)
+{
+	const struct stitch_native *natives = st->in->natives;
+	size_t first = SIZE_MAX;
+
+	if (func_addr == 0)
+		return SIZE_MAX;
+	for (size_t i = from + 1; i-- > lo;) {
+		if (natives[i].func_addr != func_addr)
+			continue;
+		/* Called by the interpreter, not by its own C code (a recursive function). */
+		if (i + 1 < st->in->nr_natives && site_is_known(st->sites, natives[i + 1].pc))
+			return i;
+		if (first == SIZE_MAX)
+			first = i;
+	}
+	return first;
+}
+
+/* The outermost native frame in [lo, from] whose caller returns to a known site, or SIZE_MAX. */
+static size_t site_find(struct stitcher *st, size_t lo, size_t from)
+{
+	for (size_t i = from + 1; i-- > lo;)
+		if (i + 1 < st->in->nr_natives &&
+		        site_is_known(st->sites, st->in->natives[i + 1].pc))
+			return i;
+	return SIZE_MAX;
+}
+
+/*
+ * Natives [lo, hi) of one activation, without the activation's own entry and loop, and the C frames
+ * [c_lo, c_hi) that stand among them.
+ */
+static void place_c_frames(struct stitcher *st, size_t lo, size_t hi, size_t c_lo, size_t c_hi)
+{
+	const struct stitch_native *natives = st->in->natives;
+	const struct stitch_interp *interps = st->in->interps;
+	size_t next = hi; /* natives at and above this index are emitted */
+
+	for (size_t c = c_hi; c-- > c_lo;) {
+		size_t at = SIZE_MAX;
+
+		if (interps[c].class != STITCH_C)
+			continue;
+		if (next > lo) {
+			at = c_function_find(st, interps[c].func_addr, lo, next - 1);
+			if (at != SIZE_MAX) {
+				const struct stitch_native *caller =
+				        at + 1 < st->in->nr_natives ? &natives[at + 1] : NULL;
+
+				if (caller != NULL && caller->runtime && caller->role != STITCH_JIT)
+					site_learn(st->sites, caller->pc);
+			} else {
+				at = site_find(st, lo, next - 1);
+			}
+		}
+		if (at != SIZE_MAX)
+			while (next > at + 1)
+				emit(st, false, --next);
+		else if (c == c_lo && lo == 0 && st->sites->nr != 0)
+			/* At the leaf: the frame is pushed and its function not yet called, or has
+			 * returned, so what is there belongs to the call. Elsewhere the function
+			 * runs, unseen. */
+			while (next > lo)
+				emit(st, false, --next);
+		emit(st, true, c);
+		/* The C function itself is taken: the next frame's lies above it. */
+		if (at != SIZE_MAX && next > lo)
+			emit(st, false, --next);
+	}
+	while (next > lo)
+		emit(st, false, --next);
+}
+
+/*
+ * One activation and its run: natives [lo, hi), the outermost one (hi - 1) being the entry if
+ * has_entry; interpreter frames [i_lo, i_hi).
+ */
+static void stitch_segment(
+        struct stitcher *st, size_t lo, size_t hi, bool has_entry, size_t i_lo, size_t i_hi)
+{
+	const struct stitch_native *natives = st->in->natives;
+	size_t body = has_entry ? hi - 1 : hi, c_hi = i_lo;
+
+	/* Up to the innermost frame of the loop or the JIT: all of this runs the run's code. An
+	 * entry on the way belongs to an activation that is being left. */
+	for (size_t i = body; i-- > lo && natives[i].role != STITCH_ENTRY;)
+		if (natives[i].role == STITCH_LOOP || natives[i].role == STITCH_JIT)
+			body = i;
+	for (size_t i = hi; i-- > body;)
+		emit(st, false, i);
+
+	/* C frames are the inner ones of a run; what is outside of the innermost code frame is in
+	 * program order. */
+	while (c_hi < i_hi && st->in->interps[c_hi].class != STITCH_CODE)
+		c_hi++;
+	for (size_t i = i_hi; i-- > c_hi;)
+		if (st->in->interps[i].class != STITCH_HIDDEN)
+			emit(st, true, i);
+	place_c_frames(st, lo, body, i_lo, c_hi);
+}
+
+/* Index of the next entry at or outside of i, or nr_natives. */
+static size_t entry_next(const struct stitch_input *in, size_t i)
+{
+	while (i < in->nr_natives && in->natives[i].role != STITCH_ENTRY)
+		i++;
+	return i;
+}
+
+/*
+ * A code frame that a C frame stands directly outside of was pushed from C, so it begins an
+ * activation, even where its mark is set a moment after the push (vm_call0_body).
+ */
+static bool frame_ends_run(const struct stitch_input *in, size_t i)
+{
+	const struct stitch_interp *f = &in->interps[i];
+
+	if (f->ends_run)
+		return true;
+	return f->class == STITCH_CODE && i + 1 < in->nr_interps &&
+	       in->interps[i + 1].class != STITCH_CODE;
+}
+
+/* One past the outermost frame of the run that begins (leaf side) at i; *complete: its end was
+ * found. */
+static size_t run_end(const struct stitch_input *in, size_t i, bool *complete)
+{
+	*complete = false;
+	while (i < in->nr_interps) {
+		if (frame_ends_run(in, i++)) {
+			*complete = true;
+			break;
+		}
+	}
+	return i;
+}
+
+/* One activation with its run, as indexes of both lists. */
+struct bounds {
+	size_t native_lo, native_hi, interp_lo, interp_hi;
+	bool has_entry;
+};
+
+static bool next_segment(
+        const struct stitch_input *in, struct bounds *b, size_t skip_entries, bool skip_run)
+{
+	bool complete;
+	size_t entry;
+
+	b->native_lo = b->native_hi;
+	b->interp_lo = b->interp_hi;
+	if (b->native_lo >= in->nr_natives && b->interp_lo >= in->nr_interps)
+		return false;
+	entry = b->native_lo;
+	if (!skip_run) {
+		entry = entry_next(in, entry);
+		while (skip_entries-- > 0 && entry < in->nr_natives)
+			entry = entry_next(in, entry + 1);
+		b->has_entry = entry < in->nr_natives;
+		b->native_hi = b->has_entry ? entry + 1 : in->nr_natives;
+	} else {
+		b->has_entry = false;
+	}
+	b->interp_hi = run_end(in, b->interp_lo, &complete);
+	/* Without an entry left, the rest of the interpreter frames has no activation that we see.
+	 */
+	if (!skip_run && !b->has_entry)
+		b->interp_hi = in->nr_interps;
+	return true;
+}
+
+static void emit_all(struct stitcher *st, size_t skip_entries, bool skip_run)
+{
+	const struct stitch_input *in = st->in;
+	struct bounds b = {0};
+	size_t total = 0, at = 0;
+	struct stitch_item *end;
+
+	/*
+	 * Activations pair from the leaf, once it is known what to leave out there; a segment is
+	 * emitted root first. Turning each segment round, and then the whole, puts the segments in
+	 * order without another list.
+	 */
+	while (next_segment(in, &b, at == 0 ? skip_entries : 0, at == 0 && skip_run)) {
+		size_t before = st->nr_out;
+
+		stitch_segment(st, b.native_lo, b.native_hi, b.has_entry, b.interp_lo, b.interp_hi);
+		for (size_t i = before, j = st->nr_out; i + 1 < j; i++) {
+			struct stitch_item tmp = st->out[i];
+
+			st->out[i] = st->out[--j];
+			st->out[j] = tmp;
+		}
+		at++;
+	}
+	total = st->nr_out;
+	if (total < 2)
+		return;
+	end = st->out + total;
+	for (struct stitch_item *i = st->out; i + 1 < end; i++) {
+		struct stitch_item tmp = *i;
+
+		*i = *--end;
+		*end = tmp;
+	}
+}
+
+/* Two stacks in one sample: the interpreter's is whole, and of the native one the leaf says where
+ * the thread is. */
+static void emit_unpaired(struct stitcher *st)
+{
+	for (size_t i = st->in->nr_interps; i-- > 0;)
+		if (st->in->interps[i].class != STITCH_HIDDEN)
+			emit(st, true, i);
+	if (st->in->nr_natives > 0)
+		emit(st, false, 0);
+}
+
+static enum stitch_result stitch_run(struct stitcher *st)
+{
+	const struct stitch_input *in = st->in;
+	size_t nr_entries = 0, nr_runs = 0;
+
+	for (size_t i = 0; i < in->nr_natives; i++)
+		nr_entries += in->natives[i].role == STITCH_ENTRY;
+	for (size_t i = 0; i < in->nr_interps; i++)
+		nr_runs += frame_ends_run(in, i);
+
+	if (in->nr_interps > 0 && in->off_stack) {
+		emit_unpaired(st);
+		return STITCH_OFF_STACK;
+	}
+	if (!in->native_root || !in->interp_root) {
+		emit_all(st, 0, false);
+		return STITCH_PARTIAL;
+	}
+	if (nr_entries == nr_runs) {
+		emit_all(st, 0, false);
+		return STITCH_EXACT;
+	}
+	if (nr_runs == nr_entries + 1) {
+		emit_all(st, 0, true);
+		return STITCH_PUSHING;
+	}
+	if (nr_entries == nr_runs + 1) {
+		emit_all(st, 1, false);
+		return STITCH_POPPING;
+	}
+	emit_unpaired(st);
+	return STITCH_MISPAIRED;
+}
+
+enum stitch_result stitch(const struct stitch_input *in, struct stitch_sites *sites,
+        struct stitch_item *out, size_t *nr_out)
+{
+	struct stitcher st = {.in = in, .sites = sites, .out = out};
+	enum stitch_result result = stitch_run(&st);
+
+	*nr_out = st.nr_out;
+	return result;
+}
+
+void stitch_learn(const struct stitch_input *in, struct stitch_sites *sites)
+{
+	struct stitcher st = {.in = in, .sites = sites, .learn_only = true};
+
+	stitch_run(&st);
+}

@@ -1,0 +1,90 @@
+/*
+ * Puts the native frames and the interpreter frames of one sample into one stack, in their true order. A pure
+ * function over flat lists; it knows no interpreter by name.
+ *
+ * What it rests on (CRuby, all releases): an interpreter loop is entered through one native function
+ * (vm_exec, NATIVE_ENTRY here), and each activation of it runs exactly one run of interpreter frames, whose outermost
+ * frame is marked (VM_FRAME_FLAG_FINISH, ends_run here). So the n-th activation from the root owns the n-th run from the
+ * root, whatever stands between. Within a run all frames of the language are inside of the C functions that they
+ * called: the native frames above the loop belong to those.
+ *
+ *	root ── main ── vm_exec ── loop ── <main> ── Foo#bar ── call_cfunc ── Array#each ── rb_ary_each ── vm_exec ── block in ...
+ *	        native  entry      loop    └ run, outermost ┘  native        C frame       native         entry       next run
+ */
+#ifndef SYMBOLIZER_STITCH_H
+#define SYMBOLIZER_STITCH_H
+
+#include "base/base.h"
+#include <stdbool.h>
+
+enum stitch_native_role { /* the same numbers as enum native_role of runtimes/runtime.h */
+	STITCH_PLAIN = 0,
+	STITCH_ENTRY = 1, /* each activation runs the interpreter once */
+	STITCH_LOOP = 2,  /* the interpreter's loop, below its entry */
+	STITCH_JIT = 3,
+};
+
+struct stitch_native {
+	uint64_t pc;        /* as found: a return address but for the leaf */
+	uint64_t func_addr; /* start of its function in the process; 0: unknown */
+	uint8_t role;       /* enum stitch_native_role */
+	bool runtime;       /* code of the interpreter's own library */
+};
+
+enum stitch_interp_class { /* the same numbers as enum interp_class */
+	STITCH_CODE = 0,
+	STITCH_C = 1,
+	STITCH_HIDDEN = 2,
+};
+
+struct stitch_interp {
+	uint64_t func_addr; /* class C: the C function; 0: unknown */
+	uint8_t class;      /* enum stitch_interp_class */
+	bool ends_run;
+};
+
+/*
+ * Return addresses in the interpreter from which it calls C functions: learnt from stacks where a C frame's
+ * function is visible, used where a tail call hides it. One for each process; zero it to start with.
+ */
+enum { STITCH_MAX_SITES = 32 };
+struct stitch_sites {
+	uint64_t addr[STITCH_MAX_SITES];
+	uint32_t hits[STITCH_MAX_SITES];
+	size_t nr;
+};
+
+struct stitch_input {
+	const struct stitch_native *natives; /* leaf first */
+	size_t nr_natives;
+	bool native_root; /* the outermost native frame is there */
+	const struct stitch_interp *interps; /* leaf first */
+	size_t nr_interps;
+	bool interp_root;
+	bool off_stack; /* the stack pointer is not on the stack of the execution context */
+};
+
+enum stitch_result {
+	STITCH_EXACT = 0,
+	STITCH_PUSHING,   /* the innermost run's frame is pushed, its activation not yet begun */
+	STITCH_POPPING,   /* the innermost activation's frame is popped already */
+	STITCH_OFF_STACK, /* native and interpreter frames are of two stacks: only the leaf is native */
+	STITCH_MISPAIRED, /* counts differ by more than a push or pop explains: likewise */
+	STITCH_PARTIAL,   /* one of the lists is cut: paired from the leaf */
+};
+
+struct stitch_item {
+	uint32_t index; /* in natives or interps */
+	bool interp;
+};
+
+/*
+ * Fills out[] (room for nr_natives + nr_interps), root first; *nr_out is how many. Hidden frames are left out. May add to sites.
+ */
+enum stitch_result stitch(const struct stitch_input *in, struct stitch_sites *sites,
+		struct stitch_item *out, size_t *nr_out);
+
+/* Only learns call sites: for a first pass over stacks that are stitched afterwards. */
+void stitch_learn(const struct stitch_input *in, struct stitch_sites *sites);
+
+#endif
