@@ -38,8 +38,8 @@ enum {
 	DW_CFA_GNU_negative_offset_extended = 0x2f,
 
 	DW_OP_deref = 0x06,
-	DW_OP_lit10 = 0x3a,
-	DW_OP_lit11 = 0x3b,
+	DW_OP_lit0 = 0x30,
+	DW_OP_lit15 = 0x3f,
 	DW_OP_breg6 = 0x76,
 	DW_OP_breg7 = 0x77,
 
@@ -110,8 +110,7 @@ static void state_to_rule(const struct cfi_state *s, bool is_signal, struct unwi
 		return;
 	if (s->ra.kind != CFI_AT_CFA || !fits_i32(s->ra.off) || !fits_i32(s->fp.off))
 		return;
-	if (out.cfa_kind != CFA_PLT11 && out.cfa_kind != CFA_PLT10)
-		out.cfa_off = (int32_t)s->cfa_off;
+	out.cfa_off = (int32_t)s->cfa_off;
 	out.ra_off = (int32_t)s->ra.off;
 	switch (s->fp.kind) {
 	case CFI_UNSPECIFIED:
@@ -154,8 +153,11 @@ static bool parse_breg(const uint8_t *expr, uint64_t sz, uint8_t *op, int64_t *o
 
 static void set_cfa_expr(struct cfi_state *s, const uint8_t *expr, uint64_t sz)
 {
-	/* What the static linkers write for .plt (binutils 2.40, bfd/elfxx-x86-64.c,
-	 * elf_x86_64_eh_frame_lazy_plt): rsp + 8 + ((rip & 15) >= 11) << 3. */
+	/*
+	 * What the linkers write for .plt: rsp + 8 + (((rip & 15) >= N) << 3). N is where the push
+	 * of the entry has been: 11; 9 with IBT; 5 with MPX (binutils 2.40, bfd/elfxx-x86-64.c,
+	 * elf_x86_64_eh_frame_lazy_plt, _ibt_plt, _bnd_plt); 10 for x32's.
+	 */
 	static const uint8_t plt_head[] = {0x77, 0x08, 0x80, 0x00, 0x3f, 0x1a};
 	static const uint8_t plt_tail[] = {0x2a, 0x33, 0x24, 0x22};
 	const size_t plt_sz = sizeof(plt_head) + 1 + sizeof(plt_tail);
@@ -168,10 +170,11 @@ static void set_cfa_expr(struct cfi_state *s, const uint8_t *expr, uint64_t sz)
 	s->cfa_expr = CFA_INVALID;
 	if (sz == plt_sz && memcmp(expr, plt_head, sizeof(plt_head)) == 0 &&
 	        memcmp(expr + sizeof(plt_head) + 1, plt_tail, sizeof(plt_tail)) == 0) {
-		if (expr[sizeof(plt_head)] == DW_OP_lit11)
-			s->cfa_expr = CFA_PLT11;
-		else if (expr[sizeof(plt_head)] == DW_OP_lit10)
-			s->cfa_expr = CFA_PLT10;
+		op = expr[sizeof(plt_head)];
+		if (op < DW_OP_lit0 || op > DW_OP_lit15)
+			return;
+		s->cfa_expr = CFA_PLT;
+		s->cfa_off = op - DW_OP_lit0;
 	} else if (parse_breg(expr, sz, &op, &off, &deref) && deref) {
 		s->cfa_expr = op == DW_OP_breg6 ? CFA_FP_DEREF : CFA_SP_DEREF;
 		s->cfa_off = off;

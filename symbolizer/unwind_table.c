@@ -273,7 +273,8 @@ struct emitter {
 	struct unwind_table *table;
 	size_t max_rows;
 	size_t page;
-	uint32_t rule; /* in force at the end of what was emitted */
+	size_t full_page; /* the last one with too many rows */
+	uint32_t rule;    /* in force at the end of what was emitted */
 };
 
 static int push_row(struct emitter *e, uint32_t low, uint32_t rule)
@@ -282,8 +283,15 @@ static int push_row(struct emitter *e, uint32_t low, uint32_t rule)
 	struct unwind_table_page *page = &table->pages[e->page];
 	int rc;
 
-	if (page->nr == UNWIND_CHUNK_ROWS || table->nr_rows == UINT32_MAX)
-		return -E2BIG;
+	if (e->page == e->full_page)
+		return 0;
+	if (page->nr == UNWIND_CHUNK_ROWS) {
+		table->nr_rows = page->first;
+		table->nr_full_pages++;
+		page->nr = 0;
+		e->full_page = e->page;
+		return 0;
+	}
 	rc = grow(&table->rows, table->nr_rows, &e->max_rows, sizeof(*table->rows));
 	if (rc != 0)
 		return rc;
@@ -356,25 +364,19 @@ static int emit_range(struct emitter *e, const struct builder *b, const struct r
 	return 0;
 }
 
-/* Code between FDEs has no rule; that fewer than min_gap bytes have none is not said. */
-static int emit_rows(const struct builder *b, uint64_t min_gap, struct unwind_table *table)
+static int emit_rows(const struct builder *b, struct unwind_table *table)
 {
-	struct emitter e = {.table = table};
+	struct emitter e = {.table = table, .full_page = SIZE_MAX};
 	size_t i;
 	int rc = 0;
 
-	free(table->rows);
-	table->rows = NULL;
-	table->nr_rows = 0;
-	table->nr_unsupported = 0;
-	memset(table->pages, 0, table->nr_pages * sizeof(*table->pages));
 	for (i = 0; rc == 0 && i < b->nr_ranges; i++) {
 		const struct range *r = &b->ranges[i];
-		uint64_t end = MIN(r->end, b->text_hi);
 
 		rc = emit_range(&e, b, r);
-		if (rc == 0 && (i + 1 == b->nr_ranges || r[1].start - r->end >= min_gap))
-			rc = emit(&e, end, 0);
+		/* What lies between FDEs has no rule, be it padding. */
+		if (rc == 0 && (i + 1 == b->nr_ranges || r[1].start != r->end))
+			rc = emit(&e, MIN(r->end, b->text_hi), 0);
 	}
 	return rc;
 }
@@ -402,13 +404,7 @@ static int lay_out(struct builder *b, struct unwind_table *table, struct err *er
 		return err_set(err, -ENOMEM, "unwind table: out of memory");
 	sort_ranges(b);
 	drop_overlaps(b);
-	rc = emit_rows(b, 1, table);
-	/* So dense that the padding between functions is what does not fit. */
-	if (rc == -E2BIG)
-		rc = emit_rows(b, 16, table);
-	if (rc == -E2BIG)
-		return err_set(err, rc, "unwind table: more than %d rows in 64 KiB of text",
-		        UNWIND_CHUNK_ROWS);
+	rc = emit_rows(b, table);
 	if (rc == 0)
 		rc = emit_fdes(b, table);
 	if (rc != 0)

@@ -30,15 +30,15 @@ struct unwind_table {
 	size_t nr_fdes;
 	size_t nr_unsupported; /* rows whose rule cannot be expressed (they are CFA_INVALID) */
 	size_t nr_bad_fdes;    /* FDEs that could not be parsed and were left out */
+	size_t nr_full_pages;  /* pages left without rows: more than UNWIND_CHUNK_ROWS */
 };
 
 /*
  * eh_frame: the section's bytes and its vaddr. text_lo/text_hi: executable vaddrs; rows outside are
- * dropped, FDEs wholly outside too. No address outside of an FDE has a rule, be it padding; only in
- * a page that would be over-full otherwise a gap of less than 16 bytes keeps the rule from before
- * it (then in the whole file). An empty section gives an empty table. -EINVAL: not an .eh_frame at
- * all; -ENOMEM; -E2BIG: a page with more rows than UNWIND_CHUNK_ROWS, more than 65535 rules, or
- * text beyond 64 GiB.
+ * dropped, FDEs wholly outside too. No address outside of an FDE has a rule, be it padding.
+ * An empty section gives an empty table.
+ *
+ * -EINVAL: not an .eh_frame at all; -ENOMEM; -E2BIG: more than 65535 rules, or text beyond 64 GiB.
  */
 int unwind_table_build(struct unwind_table *out, const void *eh_frame, size_t eh_frame_sz,
         uint64_t eh_frame_vaddr, uint64_t text_lo, uint64_t text_hi, struct err *err);

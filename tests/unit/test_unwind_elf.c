@@ -15,14 +15,7 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-#define PLT(n)                                                                                     \
-	{                                                                                          \
-		{.atom = DW_OP_breg7, .number = 8}, {.atom = DW_OP_breg16}, {.atom = DW_OP_lit15}, \
-		        {.atom = DW_OP_and}, {.atom = DW_OP_lit##n}, {.atom = DW_OP_ge},           \
-		        {.atom = DW_OP_lit3}, {.atom = DW_OP_shl}, {.atom = DW_OP_plus},           \
-	}
-
-enum { NR_PLT_OPS = 9, MAX_REPORTED = 10 };
+enum { MAX_REPORTED = 10 };
 
 struct file {
 	const char *name;
@@ -33,12 +26,25 @@ struct file {
 	size_t nr_compared, nr_unsupported, nr_differences;
 };
 
-static bool ops_are(const Dwarf_Op *ops, size_t nr, const Dwarf_Op *want, size_t nr_want)
+/* rsp + 8 + (((rip & 15) >= N) << 3) */
+static bool ops_are_plt(const Dwarf_Op *ops, size_t nr)
 {
-	if (nr != nr_want)
+	static const Dwarf_Op want[] = {
+	        {.atom = DW_OP_breg7, .number = 8},
+	        {.atom = DW_OP_breg16},
+	        {.atom = DW_OP_lit15},
+	        {.atom = DW_OP_and},
+	        {.atom = 0},
+	        {.atom = DW_OP_ge},
+	        {.atom = DW_OP_lit3},
+	        {.atom = DW_OP_shl},
+	        {.atom = DW_OP_plus},
+	};
+
+	if (nr != ARRAY_SIZE(want) || ops[4].atom < DW_OP_lit0 || ops[4].atom > DW_OP_lit15)
 		return false;
 	for (size_t i = 0; i < nr; i++)
-		if (ops[i].atom != want[i].atom || ops[i].number != want[i].number)
+		if (i != 4 && (ops[i].atom != want[i].atom || ops[i].number != want[i].number))
 			return false;
 	return true;
 }
@@ -46,7 +52,6 @@ static bool ops_are(const Dwarf_Op *ops, size_t nr, const Dwarf_Op *want, size_t
 /* What libdw says, in our terms. False: outside of what a rule can say. */
 static bool cfa_of(Dwarf_Frame *frame, struct unwind_rule *rule)
 {
-	static const Dwarf_Op plt11[] = PLT(11), plt10[] = PLT(10);
 	Dwarf_Op *ops;
 	size_t nr;
 
@@ -59,10 +64,9 @@ static bool cfa_of(Dwarf_Frame *frame, struct unwind_rule *rule)
 	           (ops[0].atom == DW_OP_breg6 || ops[0].atom == DW_OP_breg7)) {
 		rule->cfa_kind = ops[0].atom == DW_OP_breg6 ? CFA_FP_DEREF : CFA_SP_DEREF;
 		rule->cfa_off = (int32_t)ops[0].number;
-	} else if (ops_are(ops, nr, plt11, NR_PLT_OPS)) {
-		rule->cfa_kind = CFA_PLT11;
-	} else if (ops_are(ops, nr, plt10, NR_PLT_OPS)) {
-		rule->cfa_kind = CFA_PLT10;
+	} else if (ops_are_plt(ops, nr)) {
+		rule->cfa_kind = CFA_PLT;
+		rule->cfa_off = ops[4].atom - DW_OP_lit0;
 	} else {
 		return false;
 	}
@@ -291,6 +295,7 @@ static void check_elf(struct file *f)
 	check_form(f);
 	CHECK_EQ(f->nr_differences, 0);
 	CHECK_EQ(f->table.nr_bad_fdes, 0);
+	CHECK_EQ(f->table.nr_full_pages, 0);
 	printf("# %s: %zu FDEs, %zu rows, %zu rules, %zu rows unsupported; compared %zu, "
 	       "unsupported "
 	       "%zu\n",
@@ -372,6 +377,11 @@ TEST(libcrypto_has_libdws_rules)
 TEST(libstdcxx_has_libdws_rules)
 {
 	check_glob(LIB "libstdc++.so.6");
+}
+
+TEST(a_library_of_tiny_functions_has_libdws_rules)
+{
+	check_glob(LIB "libepoxy.so.0");
 }
 
 TEST(this_program_has_libdws_rules)
