@@ -680,6 +680,16 @@ static KEPT VALUE truth_loop(VALUE self)
 	return rb_ary_new_from_args(2, cfa, func);
 }
 
+/* Truth.root: [start, size] of the outermost native function of this thread or fiber. */
+static KEPT VALUE truth_root(VALUE self)
+{
+	struct natives *n = natives_new();
+	struct native last = n->frame[n->nr - 1];
+
+	natives_free(n);
+	return rb_ary_new_from_args(2, ULL2NUM(last.func), UINT2NUM(last.func_sz));
+}
+
 /* Learn from where the interpreter calls C functions: the return addresses of functions that are one. */
 static KEPT void learn_site(void)
 {
@@ -804,6 +814,7 @@ void Init_truth(void)
 	rb_define_singleton_method(mod, "read", truth_read, 3);
 	rb_define_singleton_method(mod, "nanosleep", truth_nanosleep, 3);
 	rb_define_singleton_method(mod, "loop", truth_loop, 0);
+	rb_define_singleton_method(mod, "root", truth_root, 0);
 	rb_define_singleton_method(mod, "learn_0", learn_0, 0);
 	rb_define_singleton_method(mod, "learn_1", learn_1, 1);
 	rb_define_singleton_method(mod, "learn_2", learn_2, 2);

@@ -144,7 +144,7 @@ class Comparison
 
   def show(f)
     return format("%-6s %s  %s:%s", f["kind"], f["name"], f["path"], f["line"]) if %w[ruby jit cfunc].include?(f["kind"])
-    format("%-6s %s  addr %x %s", f["kind"], f["name"], f["addr"].to_i, File.basename(f["library"].to_s))
+    format("%-6s %s  addr %x %s", f["kind"], f["name"], Comparison.addr(f).to_i, File.basename(f["library"].to_s))
   end
 
   # What is not part of the comparison goes: inlined functions, the loop's own frames, a collector's frame, what
@@ -180,10 +180,14 @@ class Comparison
       return "#{@frames.size - @at} frames too many"
     end
     return "#{@loops} frames of the interpreter's loop, #{@expected.loop_pcs.size} expected" if @loops != @expected.loop_pcs.size
-    strange = @above.reject { |f| f["kind"] == "kernel" || f["name"] == "truth_leaf" }
+    strange = @above.reject { |f| allowed_above?(f) }
     return "above the place: #{strange.map { |f| f['name'] }}" if strange.any?
     return "outcome #{@stack['outcome']} #{@stack['reason']} instead of #{outcome}" if @stack["outcome"] != outcome
     nil
+  end
+
+  def allowed_above?(frame)
+    frame["kind"] == "kernel" || frame["name"] == "truth_leaf"
   end
 
   def match?(want, got)
