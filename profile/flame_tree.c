@@ -1,0 +1,417 @@
+#include "profile/flame_tree.h"
+
+#include "profile/view.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What the coding of a node in the page leaves for frame numbers (profile/html/model.js). */
+enum { MAX_FRAMES = 1 << 28, LINE_BITS = 30 };
+
+/* Makes room for one more element. */
+static int grow(void *array_ptr, size_t nr, size_t *cap, size_t element_sz)
+{
+	void **array = array_ptr, *bigger;
+	size_t wanted = *cap == 0 ? 256 : *cap * 2;
+
+	if (nr < *cap)
+		return 0;
+	if (nr >= UINT32_MAX / 2)
+		return -E2BIG;
+	bigger = reallocarray(*array, wanted, element_sz);
+	if (bigger == NULL)
+		return -ENOMEM;
+	*array = bigger;
+	*cap = wanted;
+	return 0;
+}
+
+static int string_intern(struct flame_tree *t, const char *s, uint32_t *id)
+{
+	uint64_t hash, *known;
+	int rc;
+
+	if (s == NULL)
+		s = "";
+	hash = hash_bytes(s, strlen(s), 0);
+	known = hash64_find(&t->string_ids, hash);
+	if (known != NULL && strcmp(t->strings[*known], s) == 0) {
+		*id = (uint32_t)*known;
+		return 0;
+	}
+	rc = grow(&t->strings, t->nr_strings, &t->cap_strings, sizeof(*t->strings));
+	/* Another string with the same hash keeps its entry: this one is stored again each time. */
+	if (rc == 0 && known == NULL)
+		rc = hash64_put(&t->string_ids, hash, t->nr_strings);
+	if (rc != 0)
+		return rc;
+	t->strings[t->nr_strings] = s;
+	*id = (uint32_t)t->nr_strings++;
+	return 0;
+}
+
+static enum flame_kind kind_of(const struct frame *f)
+{
+	switch (f->kind) {
+	case FRAME_INTERP:
+		return FLAME_RUBY;
+	case FRAME_INTERP_JIT:
+		return FLAME_JIT;
+	case FRAME_INTERP_C:
+		return FLAME_CFUNC;
+	case FRAME_KERNEL:
+		return FLAME_KERNEL;
+	case FRAME_GC:
+		return FLAME_GC;
+	default:
+		return f->role == ROLE_EXT  ? FLAME_EXT
+		       : f->role == ROLE_VM ? FLAME_VM
+		                            : FLAME_NATIVE;
+	}
+}
+
+static int function_add(struct flame_tree *t, enum flame_kind kind, const char *name,
+        const char *path, const char *library, uint32_t *id)
+{
+	struct flame_function f = {.kind = kind};
+	int rc = string_intern(t, name, &f.name);
+
+	if (rc == 0)
+		rc = string_intern(t, path, &f.path);
+	if (rc == 0)
+		rc = string_intern(t, library, &f.library);
+	if (rc == 0)
+		rc = grow(&t->functions, t->nr_functions, &t->cap_functions, sizeof(*t->functions));
+	if (rc != 0)
+		return rc;
+	t->functions[t->nr_functions] = f;
+	*id = (uint32_t)t->nr_functions++;
+	return 0;
+}
+
+static int function_intern(
+        struct flame_tree *t, const struct frame *f, uint32_t function, uint32_t *id)
+{
+	uint64_t *known = hash64_find(&t->function_ids, function);
+	int rc;
+
+	if (known != NULL) {
+		*id = (uint32_t)*known;
+		return 0;
+	}
+	rc = function_add(t, kind_of(f), f->name, f->path, f->library, id);
+	return rc != 0 ? rc : hash64_put(&t->function_ids, function, *id);
+}
+
+static int frame_intern(struct flame_tree *t, struct flame_frame f, uint32_t *id)
+{
+	uint64_t key, *known;
+	int rc;
+
+	f.line &= (1u << LINE_BITS) - 1;
+	f.flags &= FRAME_F_INLINED | FRAME_F_APPROX;
+	key = (uint64_t)f.function << 32 | f.line << 2 | f.flags;
+	known = hash64_find(&t->frame_ids, key);
+	if (known != NULL) {
+		*id = (uint32_t)*known;
+		return 0;
+	}
+	if (t->nr_frames >= MAX_FRAMES)
+		return -E2BIG;
+	rc = grow(&t->frames, t->nr_frames, &t->cap_frames, sizeof(*t->frames));
+	if (rc == 0)
+		rc = hash64_put(&t->frame_ids, key, t->nr_frames);
+	if (rc != 0)
+		return rc;
+	t->frames[t->nr_frames] = f;
+	*id = (uint32_t)t->nr_frames++;
+	return 0;
+}
+
+/* The child of *node with this frame; *node becomes it. */
+static int node_enter(struct flame_tree *t, uint32_t *node, uint32_t frame, enum flame_fold fold)
+{
+	uint64_t key = (uint64_t)*node << 32 | frame << 2 | fold, *known;
+	int rc;
+
+	known = hash64_find(&t->node_ids, key);
+	if (known != NULL) {
+		*node = (uint32_t)*known;
+		return 0;
+	}
+	rc = grow(&t->nodes, t->nr_nodes, &t->cap_nodes, sizeof(*t->nodes));
+	if (rc == 0)
+		rc = hash64_put(&t->node_ids, key, t->nr_nodes);
+	if (rc != 0)
+		return rc;
+	t->nodes[t->nr_nodes] = (struct flame_node){
+	        .parent = *node,
+	        .next_sibling = t->nodes[*node].first_child,
+	        .frame = frame,
+	        .fold = fold,
+	};
+	t->nodes[*node].first_child = (uint32_t)t->nr_nodes;
+	*node = (uint32_t)t->nr_nodes++;
+	return 0;
+}
+
+/* ---- marks ------------------------------------------------------------------------------------
+ */
+
+static bool is_interp(const struct frame *f)
+{
+	return f->kind == FRAME_INTERP || f->kind == FRAME_INTERP_JIT || f->kind == FRAME_INTERP_C;
+}
+
+/*
+ * The walks go from leaf to root. When the walk of the interpreter's frames stopped, or that of the
+ * native frames of a stack which has no others, the root is not the root: the mark stands there,
+ * and the stack joins no other at its root. Everything else that is not exact left the callers
+ * whole: the mark is the innermost frame.
+ */
+static bool mark_is_root(const struct reader_stack *s, bool has_interp)
+{
+	if (s->outcome != STACK_TRUNCATED)
+		return false;
+	return s->reason == REASON_INTERP_LIMIT || (!has_interp && s->reason != REASON_BAD_CONTEXT);
+}
+
+static int mark_frame(struct flame_tree *t, uint8_t outcome, uint8_t reason, uint32_t *frame)
+{
+	uint64_t key = (uint64_t)outcome << 8 | reason, *known = hash64_find(&t->mark_ids, key);
+	const char *why = stack_reason_name(reason);
+	struct flame_frame f = {0};
+	char *name;
+	int rc;
+
+	if (known != NULL) {
+		*frame = (uint32_t)*known;
+		return 0;
+	}
+	rc = grow(&t->marks, t->nr_marks, &t->cap_marks, sizeof(*t->marks));
+	if (rc != 0)
+		return rc;
+	if (asprintf(&name, "(%s%s%s)", stack_outcome_name(outcome), why == NULL ? "" : ": ",
+	            why == NULL                  ? ""
+	            : reason == REASON_NO_CFI    ? "no CFI"
+	            : reason == REASON_LATE_NAME ? "name came late"
+	                                         : why) < 0)
+		return -ENOMEM;
+	for (char *p = name; *p != '\0'; p++)
+		if (*p == '-')
+			*p = ' ';
+	t->marks[t->nr_marks++] = name;
+	rc = function_add(t, FLAME_MARK, name, NULL, NULL, &f.function);
+	if (rc == 0)
+		rc = frame_intern(t, f, frame);
+	return rc != 0 ? rc : hash64_put(&t->mark_ids, key, *frame);
+}
+
+/* ---- stacks -----------------------------------------------------------------------------------
+ */
+
+struct collect {
+	struct flame_tree *tree;
+	uint32_t *shown; /* of view_apply */
+	size_t cap_shown;
+};
+
+static int enter_frames(struct collect *c, const struct reader_stack *s, uint32_t *node)
+{
+	const struct view view = {.mode = VIEW_DEFAULT};
+	struct flame_tree *t = c->tree;
+	size_t nr_shown, next = 0;
+	bool in_program = false;
+
+	if (s->nr_frames > c->cap_shown) {
+		uint32_t *bigger = reallocarray(c->shown, s->nr_frames, sizeof(*bigger));
+
+		if (bigger == NULL)
+			return -ENOMEM;
+		c->shown = bigger;
+		c->cap_shown = s->nr_frames;
+	}
+	nr_shown = view_apply(&view, s->frames, s->nr_frames, c->shown);
+	for (size_t i = 0; i < s->nr_frames; i++) {
+		const struct frame *f = &s->frames[i];
+		struct flame_frame frame = {.line = f->line, .flags = f->flags};
+		bool shown = next < nr_shown && c->shown[next] == i;
+		uint32_t id;
+		int rc;
+
+		next += shown;
+		in_program |= is_interp(f);
+		rc = function_intern(t, f, s->functions[i], &frame.function);
+		if (rc == 0)
+			rc = frame_intern(t, frame, &id);
+		if (rc == 0)
+			rc = node_enter(t, node, id,
+			        shown        ? FOLD_NONE
+			        : in_program ? FOLD_VM
+			                     : FOLD_STARTUP);
+		if (rc != 0)
+			return rc;
+	}
+	return 0;
+}
+
+static int add_stack(const struct reader_stack *s, void *ctx)
+{
+	struct collect *c = ctx;
+	struct flame_tree *t = c->tree;
+	bool marked = s->outcome != STACK_EXACT && s->outcome != STACK_NO_CONTEXT;
+	bool has_interp = false, at_root;
+	uint32_t mark = 0, node = 0;
+	size_t nr;
+	int rc = 0;
+
+	for (size_t i = 0; i < s->nr_frames; i++)
+		has_interp |= is_interp(&s->frames[i]);
+	at_root = mark_is_root(s, has_interp);
+	if (marked)
+		rc = mark_frame(t, s->outcome, s->reason, &mark);
+	if (rc == 0 && marked && at_root)
+		rc = node_enter(t, &node, mark, FOLD_NONE);
+	if (rc == 0)
+		rc = enter_frames(c, s, &node);
+	if (rc == 0 && marked && !at_root)
+		rc = node_enter(t, &node, mark, FOLD_NONE);
+	if (rc == 0)
+		rc = hash64_put(&t->stack_ids, s->id, 1);
+	if (rc == 0)
+		rc = grow(&t->weights, t->nr_weights, &t->cap_weights, sizeof(*t->weights));
+	if (rc != 0)
+		return rc;
+	t->weights[t->nr_weights++] = (struct flame_weight){
+	        .trigger = (uint32_t)(s->trigger - reader_triggers(t->reader, &nr)),
+	        .thread = (uint32_t)(s->thread - reader_threads(t->reader, &nr)),
+	        .node = node,
+	        .outcome = s->outcome,
+	        .reason = s->reason,
+	        .weight = s->weight,
+	        .nr_samples = s->nr_samples,
+	};
+	return 0;
+}
+
+/* ---- order ------------------------------------------------------------------------------------
+ */
+
+static int number_nodes(struct flame_tree *t)
+{
+	uint32_t node = 0, nr = 0, up = 0;
+
+	t->order = calloc(t->nr_nodes, sizeof(*t->order));
+	if (t->order == NULL)
+		return -ENOMEM;
+	for (;;) {
+		if (t->nodes[node].first_child != 0) {
+			node = t->nodes[node].first_child;
+		} else {
+			while (node != 0 && t->nodes[node].next_sibling == 0) {
+				node = t->nodes[node].parent;
+				up++;
+			}
+			if (node == 0)
+				return 0;
+			node = t->nodes[node].next_sibling;
+			up++;
+		}
+		t->order[nr++] = node;
+		t->nodes[node].preorder = nr;
+		t->nodes[node].up = up;
+		up = 0;
+	}
+}
+
+static int compare_places(const void *left, const void *right)
+{
+	const struct flame_weight *a = left, *b = right;
+	const uint32_t of_a[] = {a->trigger, a->thread, a->node, a->outcome, a->reason};
+	const uint32_t of_b[] = {b->trigger, b->thread, b->node, b->outcome, b->reason};
+
+	for (size_t i = 0; i < ARRAY_SIZE(of_a); i++)
+		if (of_a[i] != of_b[i])
+			return of_a[i] < of_b[i] ? -1 : 1;
+	return 0;
+}
+
+/* Stacks that differ in addresses alone are one here. */
+static void merge_weights(struct flame_tree *t)
+{
+	size_t nr = 0;
+
+	for (size_t i = 0; i < t->nr_weights; i++)
+		t->weights[i].node = t->nodes[t->weights[i].node].preorder;
+	if (t->nr_weights > 1)
+		qsort(t->weights, t->nr_weights, sizeof(*t->weights), compare_places);
+	for (size_t i = 0; i < t->nr_weights; i++) {
+		if (nr > 0 && compare_places(&t->weights[nr - 1], &t->weights[i]) == 0) {
+			t->weights[nr - 1].weight += t->weights[i].weight;
+			t->weights[nr - 1].nr_samples += t->weights[i].nr_samples;
+		} else {
+			t->weights[nr++] = t->weights[i];
+		}
+	}
+	t->nr_weights = nr;
+}
+
+int flame_tree_init(struct flame_tree *t, struct reader *reader, struct err *err)
+{
+	struct collect c = {.tree = t};
+	uint32_t empty;
+	int rc;
+
+	memset(t, 0, sizeof(*t));
+	t->reader = reader;
+	hash64_init(&t->string_ids);
+	hash64_init(&t->function_ids);
+	hash64_init(&t->frame_ids);
+	hash64_init(&t->node_ids);
+	hash64_init(&t->mark_ids);
+	hash64_init(&t->stack_ids);
+	if (err != NULL)
+		err->msg[0] = '\0';
+	rc = string_intern(t, "", &empty);
+	if (rc == 0)
+		rc = grow(&t->nodes, 0, &t->cap_nodes, sizeof(*t->nodes));
+	if (rc == 0) {
+		t->nodes[0] = (struct flame_node){0};
+		t->nr_nodes = 1;
+		rc = reader_each_stack(reader, NULL, add_stack, &c, err);
+	}
+	if (rc == 0)
+		rc = number_nodes(t);
+	if (rc == 0) {
+		t->nr_stacks = t->stack_ids.nr;
+		merge_weights(t);
+	} else {
+		if (err == NULL || err->msg[0] == '\0')
+			err_set(err, rc, "the stacks cannot be put into a tree: %s", strerror(-rc));
+		flame_tree_release(t);
+	}
+	free(c.shown);
+	return rc;
+}
+
+void flame_tree_release(struct flame_tree *t)
+{
+	for (size_t i = 0; i < t->nr_marks; i++)
+		free(t->marks[i]);
+	free(t->marks);
+	free(t->strings);
+	free(t->functions);
+	free(t->frames);
+	free(t->nodes);
+	free(t->weights);
+	free(t->order);
+	hash64_release(&t->string_ids);
+	hash64_release(&t->function_ids);
+	hash64_release(&t->frame_ids);
+	hash64_release(&t->node_ids);
+	hash64_release(&t->mark_ids);
+	hash64_release(&t->stack_ids);
+	memset(t, 0, sizeof(*t));
+}
