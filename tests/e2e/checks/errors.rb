@@ -170,7 +170,7 @@ module ErrorChecks
         [["-p", "#{one.pid},#{two.pid}"], ["-p", one.pid.to_s, "-p", two.pid.to_s]].each do |pids|
           file = File.join(dir, "two.rprof")
           result = Recorder.rprof("record", *pids, "-F", "499", "-d", "1s", "-o", file)
-          pids_seen = result.status&.success? ? Recorder.lines(file).select { |l| l["type"] == "stack" }.map { |l| l["process"].is_a?(Hash) ? l["process"]["pid"] : l["pid"] || l["process"] }.uniq : []
+          pids_seen = result.status&.success? ? Recorder.lines(file).select { |l| l["type"] == "stack" }.map { |l| l["process"]["pid"] }.uniq : []
           report.ok(pids_seen.sort == [one.pid, two.pid].sort, "two processes by #{pids.join(' ')}".gsub(/\d+/, "PID"), "#{pids_seen} #{result.err}")
         end
       end

@@ -7,7 +7,7 @@ module PumaCheck
     Dir.mktmpdir("puma") do |dir|
       socket = File.join(dir, "socket")
       log = File.join(dir, "log")
-      puma = spawn(*way.command, "/usr/bin/puma", "-b", "unix://#{socket}", "-t", "4:4", "-w", "0", "-e", "production", "--log-requests", "-C", "-",
+      puma = spawn(*way.command, "/usr/bin/puma", "-b", "unix://#{socket}", "-t", "4:4", "-w", "0", "-e", "production", "--no-config", "--dir", dir, "-q",
                    way.path("programs/app.ru"), out: log, err: log, in: "/dev/null")
       begin
         connect(socket, puma, log)

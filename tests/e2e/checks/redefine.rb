@@ -6,7 +6,7 @@ Checks.define("redefine") do |report, way|
     recording = Recorder.record(program.pid, rate: 997, duration: "4s", export: ["--samples"])
     program.stop
     spans = program.other_lines.select { |l| l["span"] }.to_h { |l| [l["span"], l["ns"]] }
-    samples = recording.lines.select { |l| l["type"] == "sample" || (l["type"] == "stack" && l["time_ns"]) }
+    samples = recording.lines.select { |l| l["type"] == "sample" }
     frames = samples.flat_map { |s| Recording.ruby_frames(s).select { |f| f["name"] =~ /gen_\d+|Gen\d+/ }.map { |f| [s, f] } }
     torn = frames.reject do |_, f|
       n = f["name"][/gen_(\d+)/, 1]

@@ -18,6 +18,7 @@ class CaseCheck
       program.stop
       truths = program.truths
       agree(program, truths, facts)
+      judge_judge(truths) unless recording
       next unless recording
       places(recording, truths, facts)
       @report.ok(recording.lost.zero?, "no sample is lost", "#{recording.lost} lost")
@@ -67,6 +68,17 @@ class CaseCheck
       end
     end
     @report.ok(problems.empty?, "the program's own account is what its source states", problems)
+  end
+
+  # A perfect recording is accepted, and each small wrong is noticed.
+  def judge_judge(truths)
+    problems = truths.values.flatten.flat_map do |expected|
+      perfect = Perfect.stack(expected)
+      found = Comparison.new(expected, perfect)
+      next ["place #{expected.place}: a perfect stack is refused", *found.diff] unless found.same?
+      Perfect.wrongs(perfect).filter_map { |what, stack| "place #{expected.place}: #{what} goes unnoticed" if Comparison.new(expected, stack).same? }
+    end
+    @report.ok(problems.empty?, "the judge accepts a perfect recording and no other", problems) if truths.any?
   end
 
   def places(recording, truths, facts)

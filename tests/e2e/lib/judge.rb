@@ -106,6 +106,48 @@ class Expected
   end
 end
 
+# A stack line as a perfect recorder would export it, for the judge's own check.
+module Perfect
+  def self.stack(expected)
+    frames = expected.entries.map do |e|
+      next { "kind" => e.kind, "name" => e.name, "path" => e.path, "line" => e.line } if e.ruby?
+      { "kind" => "native", "name" => e.name, "address" => format("0x%x", e.pc), "library" => e.lib }
+    end
+    expected.loop_pcs.each { |pc| frames.insert(1, { "kind" => "native", "name" => "vm_exec_core", "address" => format("0x%x", pc) }) }
+    { "frames" => frames, "outcome" => "exact", "samples" => 1, "thread" => { "tid" => expected.tid } }
+  end
+
+  # Small wrongs, each of which must be noticed.
+  def self.wrongs(stack)
+    frames = stack["frames"]
+    ruby = frames.each_index.select { |i| frames[i]["kind"] != "native" }
+    wrong = {}
+    i = ruby[ruby.size / 2]
+    wrong["a Ruby frame missing"] = frames.reject.with_index { |_, j| j == i }
+    wrong["a Ruby frame one place up"] = swap(frames, i, i + 1) if i + 1 < frames.size
+    wrong["a line off by one"] = change(frames, i, "line", frames[i]["line"].to_i + 1)
+    wrong["another name"] = change(frames, i, "name", "#{frames[i]['name']}x")
+    wrong["another file"] = change(frames, i, "path", "other.rb")
+    wrong["a native frame missing"] = frames.drop(1)
+    wrong["a native frame elsewhere"] = change(frames, 0, "address", "0x10")
+    wrong["an invented native frame"] = [frames[0]] + frames
+    wrong["a frame above the place"] = frames + [frames[0]]
+    wrong.transform_values { |f| stack.merge("frames" => f) }.merge("a transient" => stack.merge("outcome" => "transient"))
+  end
+
+  def self.swap(frames, i, j)
+    copy = frames.dup
+    copy[i], copy[j] = copy[j], copy[i]
+    copy
+  end
+
+  def self.change(frames, i, key, value)
+    copy = frames.dup
+    copy[i] = copy[i].merge(key => value)
+    copy
+  end
+end
+
 # A stack line of the export against an Expected.
 class Comparison
   attr_reader :problem
@@ -168,8 +210,8 @@ class Comparison
   end
 
   def self.addr(frame)
-    a = frame["addr"]
-    a.is_a?(String) ? Integer(a) : a
+    a = frame["address"]
+    a && Integer(a)
   end
 
   def judge(outcome)

@@ -155,7 +155,7 @@ class Recording
   end
 
   def lost
-    @lines.select { |l| l["type"] == "loss" }.sum { |l| (l["count"] || l["samples"]).to_i }
+    @lines.select { |l| l["type"] == "loss" }.sum { |l| l["count"].to_i }
   end
 
   RUBY_KINDS = %w[ruby jit cfunc].freeze
