@@ -35,7 +35,7 @@ int dso_cache_get_path(struct dso_cache *cache, const char *path, struct dso **o
 const char *dso_path(const struct dso *dso);     /* as the process names it */
 const char *dso_name(const struct dso *dso);     /* last part of the path */
 const char *dso_build_id(const struct dso *dso); /* lower-case hex, "" when there is none */
-bool dso_is_executable(const struct dso *dso);   /* has PT_INTERP or is ET_EXEC: a program, not a library */
+bool dso_is_executable(const struct dso *dso);   /* a program; libc.so.6 is none, though it has PT_INTERP */
 
 /* File offset to vaddr by the PT_LOAD segments and back. False when no segment holds it. */
 bool dso_vaddr_of_offset(const struct dso *dso, uint64_t file_off, uint64_t *vaddr);
