@@ -35,6 +35,7 @@ Case.expect(2, "Worker#shapes", "Truth.burn_v")
 Case.expect(3, "Worker#shapes", "Truth.burn_a")
 Case.expect(4, "Worker#shapes", "Truth.chain")
 Case.expect(5, "Worker.on_the_class", "Truth.burn")
+Case.facts[:debug_info] = 4
 Case.run do
   w.leaf
   w.in_block

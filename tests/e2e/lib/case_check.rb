@@ -24,6 +24,7 @@ class CaseCheck
       @report.ok(recording.lost.zero?, "no sample is lost", "#{recording.lost} lost")
       ruby_part(recording, facts) if facts["ruby_part"]
       thread_names(recording, facts) if facts["thread_names"]
+      debug_info(recording, facts["debug_info"]) if facts["debug_info"]
     end
   rescue Program::Failed, Expected::Wrong, Timeout::Error => e
     @report.ok(false, "the program and rprof run", e.message)
@@ -137,6 +138,25 @@ class CaseCheck
     @report.ok(unmarked.empty? && lying.empty?, "a native part that is cut is marked no-cfi",
                (unmarked + lying).first(3).map { |s| "#{s['samples']} #{s['outcome']} #{s['reason']} #{Recording.native_frames(s).map { |f| f['name'] }}" })
     @report.ok(cut.any? || exact.any?, "cut or crossed", "nothing seen")
+  end
+
+  # Where a library has debug information: source lines, and the function that was inlined.
+  def debug_info(recording, place)
+    wrong = recording.stacks.select { |s| place_of(s) == place }.reject do |s|
+      at = s["frames"].index { |f| f["name"] == "chain_big" }
+      inlined = at && s["frames"][at + 1]
+      ours = s["frames"].select { |f| f["name"].to_s.start_with?("chain_") }
+      inlined && inlined["name"] == "chain_inlined" && inlined["inlined"] && ours.size == 5 &&
+        ours.all? { |f| f["path"].to_s.end_with?("ext/truth.c") && source_line(f).include?("chain_") && f["role"] == "ext" }
+    end
+    @report.ok(wrong.empty?, "inlined functions and source lines are told where debug information is",
+               wrong.first(1).flat_map { |s| s["frames"].last(8).map(&:inspect) })
+  end
+
+  def source_line(frame)
+    @source ||= File.readlines(File.join(Rubies::E2E, "ext/truth.c"))
+    # chain_leaf's line is its call of the place
+    frame["name"] == "chain_leaf" ? "chain_ #{@source[frame['line'].to_i - 1][/spin/]}" : @source[frame["line"].to_i - 1].to_s
   end
 
   def thread_names(recording, facts)
