@@ -72,9 +72,12 @@ static bool fits_i32(int64_t x)
 	return x == (int32_t)x;
 }
 
-static enum unwind_cfa state_cfa(const struct cfi_state *s)
+static enum unwind_cfa state_cfa(const struct cfi_state *s, int32_t *cfa_off)
 {
-	if (!fits_i32(s->cfa_off))
+	int64_t off = s->cfa_is_expr ? s->cfa_expr_off : s->cfa_off;
+
+	*cfa_off = (int32_t)off;
+	if (!fits_i32(off))
 		return CFA_INVALID;
 	if (s->cfa_is_expr)
 		return s->cfa_expr;
@@ -91,11 +94,12 @@ static enum unwind_cfa state_cfa(const struct cfi_state *s)
 /* *rule is all zero when the state cannot be expressed. */
 static void state_to_rule(const struct cfi_state *s, bool is_signal, struct unwind_rule *rule)
 {
-	struct unwind_rule out = {.cfa_kind = state_cfa(s)};
+	struct unwind_rule out = {0};
 
 	*rule = (struct unwind_rule){0};
+	out.cfa_kind = state_cfa(s, &out.cfa_off);
 	/* The kernel's frame and no other thing that calls itself a signal frame. */
-	if (is_signal && out.cfa_kind == CFA_SP_DEREF && s->cfa_off == UC_RSP_OFF) {
+	if (is_signal && out.cfa_kind == CFA_SP_DEREF && out.cfa_off == UC_RSP_OFF) {
 		rule->cfa_kind = CFA_SIGFRAME;
 		rule->flags = UNWIND_F_SIGNAL;
 		return;
@@ -110,7 +114,6 @@ static void state_to_rule(const struct cfi_state *s, bool is_signal, struct unwi
 		return;
 	if (s->ra.kind != CFI_AT_CFA || !fits_i32(s->ra.off) || !fits_i32(s->fp.off))
 		return;
-	out.cfa_off = (int32_t)s->cfa_off;
 	out.ra_off = (int32_t)s->ra.off;
 	switch (s->fp.kind) {
 	case CFI_UNSPECIFIED:
@@ -166,18 +169,18 @@ static void set_cfa_expr(struct cfi_state *s, const uint8_t *expr, uint64_t sz)
 	bool deref;
 
 	s->cfa_is_expr = true;
-	s->cfa_off = 0;
 	s->cfa_expr = CFA_INVALID;
+	s->cfa_expr_off = 0;
 	if (sz == plt_sz && memcmp(expr, plt_head, sizeof(plt_head)) == 0 &&
 	        memcmp(expr + sizeof(plt_head) + 1, plt_tail, sizeof(plt_tail)) == 0) {
 		op = expr[sizeof(plt_head)];
 		if (op < DW_OP_lit0 || op > DW_OP_lit15)
 			return;
 		s->cfa_expr = CFA_PLT;
-		s->cfa_off = op - DW_OP_lit0;
+		s->cfa_expr_off = op - DW_OP_lit0;
 	} else if (parse_breg(expr, sz, &op, &off, &deref) && deref) {
 		s->cfa_expr = op == DW_OP_breg6 ? CFA_FP_DEREF : CFA_SP_DEREF;
-		s->cfa_off = off;
+		s->cfa_expr_off = off;
 	}
 }
 
@@ -254,13 +257,6 @@ static void set_cfa(struct run *run, uint64_t reg, int64_t off)
 	run->state.cfa_off = off;
 }
 
-/* A register or an offset alone replaces half of a rule that must be there. */
-static void need_plain_cfa(struct run *run)
-{
-	if (run->state.cfa_is_expr)
-		run->r.bad = true;
-}
-
 static int64_t read_uleb_off(struct run *run)
 {
 	uint64_t off = eh_read_uleb(&run->r);
@@ -276,6 +272,11 @@ static void run_cfa_op(struct run *run, uint8_t op)
 	const uint8_t *expr;
 	uint64_t n;
 
+	/*
+	 * libgcrypt's assembly sets an offset and then a register after an expression: the first
+	 * is remembered, the second ends the expression (gcc 12, libgcc/unwind-dw2.c,
+	 * execute_cfa_program).
+	 */
 	switch (op) {
 	case DW_CFA_def_cfa:
 		n = eh_read_uleb(r);
@@ -286,15 +287,13 @@ static void run_cfa_op(struct run *run, uint8_t op)
 		set_cfa(run, n, read_sleb_scaled(run));
 		break;
 	case DW_CFA_def_cfa_register:
-		need_plain_cfa(run);
+		run->state.cfa_is_expr = false;
 		run->state.cfa_reg = eh_read_uleb(r);
 		break;
 	case DW_CFA_def_cfa_offset:
-		need_plain_cfa(run);
 		run->state.cfa_off = read_uleb_off(run);
 		break;
 	case DW_CFA_def_cfa_offset_sf:
-		need_plain_cfa(run);
 		run->state.cfa_off = read_sleb_scaled(run);
 		break;
 	case DW_CFA_def_cfa_expression:

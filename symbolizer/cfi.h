@@ -24,10 +24,11 @@ struct cfi_reg {
 };
 
 struct cfi_state {
-	uint64_t cfa_reg; /* DWARF number; meaningless with an expression */
+	uint64_t cfa_reg; /* DWARF number */
 	int64_t cfa_off;
-	bool cfa_is_expr;
+	bool cfa_is_expr;         /* the expression is in force; reg and off stay what they were */
 	enum unwind_cfa cfa_expr; /* what the expression is; CFA_INVALID: nothing known */
+	int64_t cfa_expr_off;
 	struct cfi_reg fp, sp, ra;
 };
 
