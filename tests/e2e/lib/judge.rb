@@ -111,7 +111,7 @@ module Perfect
   def self.stack(expected)
     frames = expected.entries.map do |e|
       next { "kind" => e.kind, "name" => e.name, "path" => e.path, "line" => e.line } if e.ruby?
-      { "kind" => "native", "name" => e.name, "address" => format("0x%x", e.pc), "library" => e.lib }
+      { "kind" => "native", "name" => e.name || "#{File.basename(e.lib)}+0x10", "address" => format("0x%x", e.pc), "library" => e.lib }
     end
     expected.loop_pcs.each { |pc| frames.insert(1, { "kind" => "native", "name" => "vm_exec_core", "address" => format("0x%x", pc) }) }
     { "frames" => frames, "outcome" => "exact", "samples" => 1, "thread" => { "tid" => expected.tid } }
@@ -257,7 +257,7 @@ class Comparison
     start = got["function_address"]
     return false if start && Integer(start) != want.func
     return got["name"] == want.name if own?(want) && want.name
-    return got["name"].match?(UNNAMED) if want.name.nil? && File.basename(want.lib.to_s).start_with?("libruby")
+    return got["name"].to_s.match?(UNNAMED) if want.name.nil? && File.basename(want.lib.to_s).start_with?("libruby")
     true
   end
 
