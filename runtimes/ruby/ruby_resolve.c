@@ -1,0 +1,797 @@
+/*
+ * Names frames, and remembers what it read.
+ *
+ * iseqs and method entries are objects of Ruby's heap: one that a sample saw may be gone, and its
+ * memory used again, before it is read. The walker stamps each sample with a generation of the
+ * collector. An entry here knows the interval of generations in which its object was seen
+ * unchanged; a sample within it needs no read at all. Past its end the words that make up the
+ * object's identity are read again, and the interval is extended if they are the same. A sample
+ * that no interval covers is not given a name that may be another's.
+ */
+#include "runtimes/ruby/ruby_line.h"
+#include "runtimes/ruby/ruby_runtime.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	/* enum rb_iseq_type, the same from 2.7 to 4.0 */
+	ISEQ_TYPE_TOP = 0,
+	ISEQ_TYPE_METHOD,
+	ISEQ_TYPE_BLOCK,
+	ISEQ_TYPE_CLASS,
+	ISEQ_TYPE_RESCUE,
+	ISEQ_TYPE_ENSURE,
+	ISEQ_TYPE_EVAL,
+	ISEQ_TYPE_MAIN,
+	ISEQ_TYPE_PLAIN,
+	/* rb_method_type_t, the same from 2.7 to 4.0 */
+	VM_METHOD_TYPE_CFUNC = 1,
+	VM_METHOD_TYPE_ALIAS = 6,
+	VM_METHOD_TYPE_REFINED = 11,
+
+	IFUNC_FUNC = 16,   /* offset in struct vm_ifunc */
+	MAX_BODY_SZ = 512, /* no release's rb_iseq_constant_body is larger */
+	MAX_PARENTS = 64,
+	MAX_ALIASES = 8,
+	MAX_INSNS = 1 << 22,
+	NR_IDENTITY = 6,
+	IMEMO_BITS = RUBY_T_MASK | 15 << 12,
+	NR_TRIES = 3,
+};
+
+static const char unverified_name[] = "(code freed before it was read)";
+static const char unreadable_name[] = "(unreadable)";
+
+/* What is known of the object at one address. */
+struct object {
+	uint64_t gen_lo, gen_hi; /* orders of generations: the object was the same in all of them */
+	uint64_t identity[NR_IDENTITY];
+	uint32_t version; /* changes when the address holds another object */
+	bool valid;       /* false: it could not be read */
+};
+
+struct code {
+	struct object object;
+	uint64_t encoded;
+	uint32_t size, first_line;
+	const char *path;
+	const char *prefix;     /* "", "block in ", "block (2 levels) in " */
+	const char *base_label; /* of the method, class body or file that it belongs to */
+	bool base_is_method, skip_next;
+	uint64_t func; /* an ifunc's */
+	struct ruby_lines lines;
+};
+
+struct method {
+	struct object object;
+	bool none;         /* a cref: the frame has no method entry */
+	const char *owner; /* permanent class path, NULL: none */
+	char separator;    /* '#', or '.' when it is owner's singleton's */
+	const char *name;  /* original name; NULL: unknown */
+	uint64_t func;     /* of a C function, 0: it is none */
+};
+
+/* A frame's label, made of its code and its method. */
+struct label {
+	uint64_t code_addr, method_addr;
+	uint32_t code_version, method_version;
+	struct code *code;     /* NULL: a C function's frame */
+	struct method *method; /* NULL: none was sent */
+	const char *name, *owner;
+};
+
+struct ruby_cache {
+	struct hash64 codes, methods, labels, ids,
+	        strings; /* addresses of the structures as values */
+};
+
+/* ---- strings ------------------------------------------------------------------------------- */
+
+/* One copy of each, for as long as the cache lives. NULL: no memory. */
+static const char *intern(struct ruby_cache *c, const char *s)
+{
+	uint64_t key = hash_bytes(s, strlen(s), 0), *found;
+	char *copy;
+
+	while ((found = hash64_find(&c->strings, key)) != NULL) {
+		if (strcmp((const char *)(uintptr_t)*found, s) == 0)
+			return (const char *)(uintptr_t)*found;
+		key++;
+	}
+	copy = strdup(s);
+	if (copy != NULL && hash64_put(&c->strings, key, (uintptr_t)copy) != 0) {
+		free(copy);
+		copy = NULL;
+	}
+	return copy;
+}
+
+static const char *intern_string(struct runtime *rt, uint64_t str)
+{
+	char text[RUBY_MAX_NAME];
+
+	return ruby_string_read(&rt->objects, str, text) == 0 ? intern(rt->cache, text) : NULL;
+}
+
+/* IDs of methods are never freed (symbol.c: a method's name is made a permanent symbol). */
+static const char *intern_id(struct runtime *rt, uint64_t id)
+{
+	uint64_t *found = hash64_find(&rt->cache->ids, id);
+	char text[RUBY_MAX_NAME];
+	const char *s;
+
+	if (found != NULL)
+		return (const char *)(uintptr_t)*found;
+	if (ruby_id_read(&rt->objects, id, text) != 0)
+		return NULL;
+	s = intern(rt->cache, text);
+	if (s != NULL)
+		hash64_put(&rt->cache->ids, id, (uintptr_t)s);
+	return s;
+}
+
+/* ---- generations ---------------------------------------------------------------------------- */
+
+/* gc_gen is count << 2 | mode, mode 0 none, 1 mark, 2 sweep; a collection goes 1, 2, 0. So that
+ * numbers ascend: */
+static uint64_t gen_order(uint64_t gen)
+{
+	return (gen & ~3ULL) | ((gen & 3) == 0 ? 3 : gen & 3);
+}
+
+/*
+ * Is an object that stood on a stack at generation `sample` still there at `now` (both as orders)?
+ * What is reachable while nothing is being marked lives until the next collection has marked; what
+ * is reachable during an (incremental) mark may be dropped before the mark ends.
+ */
+static bool gen_covers(uint64_t sample, uint64_t now)
+{
+	return sample == now || (sample >> 2 == now >> 2 && (sample & 3) != 1);
+}
+
+int ruby_gc_gen(const struct runtime *rt, uint64_t *gen)
+{
+	uint64_t flags, count = 0, objspace = rt->proc.objspace_addr;
+	uint32_t off = rt->proc.objspace_flags;
+	int rc;
+
+	rc = target_read_u64(&rt->target, objspace + (off & ~7U), &flags);
+	if (rc == 0 && rt->proc.objspace_gc_count != 0)
+		rc = target_read_u64(&rt->target, objspace + rt->proc.objspace_gc_count, &count);
+	if (rc == 0)
+		*gen = count << 2 | (flags >> (off & 7) * 8 & 3);
+	return rc;
+}
+
+static uint64_t order_now(const struct runtime *rt)
+{
+	uint64_t gen;
+
+	return ruby_gc_gen(rt, &gen) == 0 ? gen_order(gen) : 0;
+}
+
+/* ---- iseqs ---------------------------------------------------------------------------------- */
+
+struct body {
+	uint8_t bytes[MAX_BODY_SZ];
+	uint64_t addr;
+};
+
+static uint64_t word(const uint8_t *p, size_t off)
+{
+	uint64_t v;
+
+	memcpy(&v, p + off, sizeof(v));
+	return v;
+}
+
+static uint32_t half(const uint8_t *p, size_t off)
+{
+	uint32_t v;
+
+	memcpy(&v, p + off, sizeof(v));
+	return v;
+}
+
+static int body_read(const struct runtime *rt, uint64_t iseq, struct body *out)
+{
+	uint64_t head[5];
+	int rc;
+
+	if (!ruby_is_heap(iseq))
+		return -EINVAL;
+	rc = target_read(&rt->target, iseq, head, sizeof(head));
+	if (rc != 0)
+		return rc;
+	out->addr = head[rt->l->iseq.body / 8];
+	if (ruby_imemo_type(head[0]) != imemo_iseq || !ruby_is_heap(out->addr))
+		return -EINVAL;
+	return target_read(&rt->target, out->addr, out->bytes, MIN(rt->l->iseq.sz, MAX_BODY_SZ));
+}
+
+static uint32_t body_first_line(const struct runtime *rt, const struct body *b)
+{
+	if (rt->l->iseq.first_lineno_is_value) {
+		int64_t fixnum = (int64_t)word(b->bytes, rt->l->iseq.first_lineno);
+
+		return fixnum > 0 && (fixnum & 1) ? (uint32_t)(fixnum >> 1) : 0;
+	}
+	return half(b->bytes, rt->l->iseq.first_lineno) <= INT32_MAX
+	               ? half(b->bytes, rt->l->iseq.first_lineno)
+	               : 0;
+}
+
+static void body_identity(const struct runtime *rt, const struct body *b, uint64_t *id)
+{
+	id[0] = b->addr;
+	id[1] = word(b->bytes, rt->l->iseq.iseq_encoded);
+	id[2] = word(b->bytes, rt->l->iseq.label);
+	id[3] = word(b->bytes, rt->l->iseq.pathobj);
+	id[4] = body_first_line(rt, b);
+	id[5] = (uint64_t)half(b->bytes, rt->l->iseq.iseq_size) << 32 |
+	        half(b->bytes, rt->l->iseq.type);
+}
+
+/*
+ * The label as Ruby 3.4 makes it (vm_backtrace.c, calculate_iseq_label): a block is "in" its
+ * method, rescue, ensure and eval have the label of what they stand in.
+ */
+static int code_label(struct runtime *rt, uint64_t iseq, const struct body *first, struct code *c)
+{
+	const struct ruby_layout *l = rt->l;
+	unsigned int levels = 0;
+	bool block = false;
+	char prefix[64] = "";
+	struct body *b;
+	uint32_t type;
+	int rc = 0;
+
+	b = malloc(sizeof(*b));
+	if (b == NULL)
+		return -ENOMEM;
+	*b = *first;
+	for (int i = 0;; i++) {
+		uint64_t parent = word(b->bytes, l->iseq.parent_iseq);
+
+		type = half(b->bytes, l->iseq.type);
+		if (type > ISEQ_TYPE_PLAIN)
+			rc = -EINVAL;
+		if (rc != 0 || type == ISEQ_TYPE_TOP || type == ISEQ_TYPE_CLASS ||
+		        type == ISEQ_TYPE_MAIN || type == ISEQ_TYPE_METHOD)
+			break;
+		if (type == ISEQ_TYPE_BLOCK)
+			levels++;
+		block |= type == ISEQ_TYPE_BLOCK || type == ISEQ_TYPE_PLAIN;
+		if (parent == 0 || word(b->bytes, l->iseq.local_iseq) == iseq)
+			break;
+		if (i == MAX_PARENTS) {
+			rc = -EINVAL;
+			break;
+		}
+		iseq = parent;
+		rc = body_read(rt, iseq, b);
+		if (rc != 0)
+			break;
+	}
+	if (rc == 0) {
+		if (block && levels > 1)
+			snprintf(prefix, sizeof(prefix), "block (%u levels) in ", levels);
+		else if (block)
+			snprintf(prefix, sizeof(prefix), "block in ");
+		c->prefix = intern(rt->cache, prefix);
+		c->base_label = intern_string(rt, word(b->bytes, l->iseq.label));
+		c->base_is_method = type == ISEQ_TYPE_METHOD;
+		if (c->prefix == NULL || c->base_label == NULL)
+			rc = -EINVAL;
+	}
+	free(b);
+	return rc;
+}
+
+/* pathobj is a String, or [path, absolute path] (iseq.h, rb_iseq_pathobj_new). */
+static const char *code_path(struct runtime *rt, uint64_t pathobj)
+{
+	const char *path = NULL;
+	uint64_t s;
+
+	if (ruby_array_read(&rt->objects, pathobj, 1, &s) == 0)
+		path = intern_string(rt, s);
+	if (path == NULL && ruby_array_read(&rt->objects, pathobj, 0, &s) == 0)
+		path = intern_string(rt, s);
+	return path != NULL ? path : intern_string(rt, pathobj);
+}
+
+/* Lines are worth having, but a frame without them is still right. */
+static void code_lines(struct runtime *rt, const struct body *b, struct code *c)
+{
+	const struct ruby_layout *l = rt->l;
+	size_t nr = half(b->bytes, l->iseq.insns_size), table_sz = ruby_succ_table_sz(c->size);
+	uint8_t *entries, *table;
+
+	if (nr == 0 || nr > c->size)
+		return;
+	entries = malloc(nr * l->iseq.entry_sz);
+	table = malloc(MAX(table_sz, (size_t)8));
+	if (entries != NULL && table != NULL &&
+	        target_read(&rt->target, word(b->bytes, l->iseq.insns_body), entries,
+	                nr * l->iseq.entry_sz) == 0 &&
+	        (nr == 1 || target_read(&rt->target, word(b->bytes, l->iseq.succ_index_table),
+	                            table, table_sz) == 0)) {
+		struct ruby_lines lines;
+
+		if (ruby_lines_build(&lines, entries, nr, l->iseq.entry_sz, table, c->size) == 0)
+			c->lines = lines;
+	}
+	free(entries);
+	free(table);
+}
+
+static int code_read(
+        struct runtime *rt, const struct interp_frame *f, bool identity_only, struct code *c)
+{
+	struct body b;
+	uint64_t head[5];
+	uint32_t type;
+	int rc;
+
+	if ((f->flags & VM_FRAME_MAGIC_MASK) == VM_FRAME_MAGIC_IFUNC) {
+		rc = target_read(&rt->target, f->code, head, sizeof(head));
+		if (rc == 0 && ruby_imemo_type(head[0]) != imemo_ifunc)
+			rc = -EINVAL;
+		if (rc == 0)
+			c->func = c->object.identity[0] = head[IFUNC_FUNC / 8];
+		return rc;
+	}
+	rc = body_read(rt, f->code, &b);
+	if (rc != 0)
+		return rc;
+	body_identity(rt, &b, c->object.identity);
+	if (identity_only)
+		return 0;
+	type = half(b.bytes, rt->l->iseq.type);
+	c->encoded = word(b.bytes, rt->l->iseq.iseq_encoded);
+	c->size = half(b.bytes, rt->l->iseq.iseq_size);
+	c->first_line = body_first_line(rt, &b);
+	c->skip_next = type == ISEQ_TYPE_RESCUE || type == ISEQ_TYPE_ENSURE;
+	if (c->size == 0 || c->size > MAX_INSNS)
+		return -EINVAL;
+	rc = code_label(rt, f->code, &b, c);
+	if (rc != 0)
+		return rc;
+	c->path = code_path(rt, word(b.bytes, rt->l->iseq.pathobj));
+	code_lines(rt, &b, c);
+	return 0;
+}
+
+/* ---- method entries -------------------------------------------------------------------------- */
+
+static int method_entry_read(const struct runtime *rt, uint64_t me, uint64_t entry[5])
+{
+	int rc;
+
+	if (!ruby_is_heap(me))
+		return -EINVAL;
+	rc = target_read(&rt->target, me, entry, 5 * sizeof(*entry));
+	if (rc == 0 && ruby_imemo_type(entry[0]) != imemo_ment)
+		rc = -EINVAL;
+	return rc;
+}
+
+/* The C function behind a definition, through aliases and refined methods; 0: there is none. */
+static uint64_t method_func(const struct runtime *rt, const uint64_t *def)
+{
+	const struct ruby_layout *l = rt->l;
+	uint64_t d[8], entry[5];
+
+	memcpy(d, def, sizeof(d));
+	for (int i = 0; i < MAX_ALIASES; i++) {
+		unsigned int type = d[0] & 15;
+
+		if (type == VM_METHOD_TYPE_CFUNC)
+			return d[l->method.body / 8];
+		if (type != VM_METHOD_TYPE_ALIAS && type != VM_METHOD_TYPE_REFINED)
+			return 0;
+		if (method_entry_read(rt, d[l->method.body / 8], entry) != 0 ||
+		        target_read(&rt->target, entry[l->method.def / 8], d, l->method.sz) != 0)
+			return 0;
+	}
+	return 0;
+}
+
+static int method_read(struct runtime *rt, uint64_t addr, bool identity_only, struct method *m)
+{
+	const struct ruby_layout *l = rt->l;
+	uint64_t entry[5], def[8] = {0}, me = addr, *id = m->object.identity;
+	struct ruby_class_name *class;
+	int rc, kind;
+
+	if (!ruby_is_heap(addr))
+		return -EINVAL;
+	rc = target_read(&rt->target, addr, entry, sizeof(entry));
+	if (rc != 0)
+		return rc;
+	kind = ruby_imemo_type(entry[0]);
+	if (kind == imemo_svar) {
+		/* $~ and $_ of the method took the place of the entry, which stands in there. */
+		me = entry[1];
+		if (me != 0 && (!ruby_is_heap(me) ||
+		                       target_read(&rt->target, me, entry, sizeof(entry)) != 0))
+			return -EINVAL;
+		kind = me == 0 ? imemo_cref : ruby_imemo_type(entry[0]);
+	}
+	if (kind == imemo_cref) {
+		m->none = true;
+		id[0] = entry[0] & IMEMO_BITS;
+		return 0;
+	}
+	if (kind != imemo_ment)
+		return -EINVAL;
+	if (!ruby_is_heap(entry[l->method.def / 8]))
+		return -EINVAL;
+	rc = target_read(
+	        &rt->target, entry[l->method.def / 8], def, MIN(l->method.sz, sizeof(def)));
+	if (rc != 0)
+		return rc;
+	id[0] = me;
+	id[1] = entry[l->method.def / 8];
+	id[2] = entry[l->method.owner / 8];
+	id[3] = entry[l->method.called_id / 8];
+	id[4] = def[l->method.method_serial / 8];
+	id[5] = def[l->method.original_id / 8] ^ (def[0] & 15);
+	if (identity_only)
+		return 0;
+	m->name = intern_id(rt, def[l->method.original_id / 8]);
+	m->func = method_func(rt, def);
+	class = malloc(sizeof(*class));
+	if (class == NULL)
+		return -ENOMEM;
+	if (ruby_class_read(&rt->objects, entry[l->method.owner / 8], class) == 0 &&
+	        class->path[0] != '\0') {
+		m->owner = intern(rt->cache, class->path);
+		m->separator = class->singleton ? '.' : '#';
+	}
+	free(class);
+	return 0;
+}
+
+/* ---- what is remembered -------------------------------------------------------------------- */
+
+static struct code *code_find(struct ruby_cache *c, uint64_t addr)
+{
+	uint64_t *found = hash64_find(&c->codes, addr);
+	struct code *code;
+
+	if (found != NULL)
+		return (struct code *)(uintptr_t)*found;
+	code = calloc(1, sizeof(*code));
+	if (code != NULL && hash64_put(&c->codes, addr, (uintptr_t)code) != 0) {
+		free(code);
+		code = NULL;
+	}
+	return code;
+}
+
+static struct method *method_find(struct ruby_cache *c, uint64_t addr)
+{
+	uint64_t *found = hash64_find(&c->methods, addr);
+	struct method *method;
+
+	if (found != NULL)
+		return (struct method *)(uintptr_t)*found;
+	method = calloc(1, sizeof(*method));
+	if (method != NULL && hash64_put(&c->methods, addr, (uintptr_t)method) != 0) {
+		free(method);
+		method = NULL;
+	}
+	return method;
+}
+
+/* Is the object known to be the one that a sample of this generation saw, without a look at it? */
+static bool object_covers(const struct object *o, uint64_t order)
+{
+	return o->valid && order >= o->gen_lo && order <= o->gen_hi;
+}
+
+/* The object that was read again is the same: its interval now ends later. */
+static bool object_same(const struct object *old, const struct object *new)
+{
+	return old->valid && memcmp(old->identity, new->identity, sizeof(old->identity)) == 0;
+}
+
+/* A new object in the place of the old: what is known of it begins now, or with the sample that it
+ * outlived. */
+static void object_renew(struct object *o, const struct object *old, uint64_t sample, uint64_t now)
+{
+	o->version = old->version + 1;
+	o->gen_lo = gen_covers(sample, now) ? MIN(sample, now) : now;
+	o->gen_hi = now;
+	o->valid = true;
+}
+
+/* 0 or INTERP_UNVERIFIED or INTERP_UNREADABLE: what *c tells about the object that the sample saw.
+ */
+static uint32_t code_update(
+        struct runtime *rt, const struct interp_frame *f, uint64_t order, struct code *c)
+{
+	struct code new;
+	uint64_t now;
+
+	if (object_covers(&c->object, order))
+		return 0;
+	for (int i = 0; i < NR_TRIES; i++) {
+		bool identity_only = c->object.valid && i == 0 && order >= c->object.gen_lo;
+
+		now = order_now(rt);
+		new = (struct code){0};
+		if (code_read(rt, f, identity_only, &new) != 0) {
+			ruby_lines_release(&new.lines);
+			if (order_now(rt) == now)
+				return gen_covers(order, now) ? INTERP_UNREADABLE
+				                              : INTERP_UNVERIFIED;
+			continue;
+		}
+		if (order_now(rt) != now) { /* a collection in between: read once more */
+			ruby_lines_release(&new.lines);
+			continue;
+		}
+		if (object_same(&c->object, &new.object) && order >= c->object.gen_lo) {
+			ruby_lines_release(&new.lines);
+			c->object.gen_hi = MAX(now, c->object.gen_hi);
+			return 0;
+		}
+		if (identity_only)
+			continue;
+		object_renew(&new.object, &c->object, order, now);
+		ruby_lines_release(&c->lines);
+		*c = new;
+		return object_covers(&c->object, order) ? 0 : INTERP_UNVERIFIED;
+	}
+	return INTERP_UNVERIFIED;
+}
+
+static uint32_t method_update(struct runtime *rt, uint64_t addr, uint64_t order, struct method *m)
+{
+	struct method new;
+	uint64_t now;
+
+	if (object_covers(&m->object, order))
+		return 0;
+	for (int i = 0; i < NR_TRIES; i++) {
+		/* A class without a name may have been given one: it is read in full each time. */
+		bool identity_only = m->object.valid && i == 0 && order >= m->object.gen_lo &&
+		                     (m->owner != NULL || m->none);
+
+		now = order_now(rt);
+		new = (struct method){0};
+		if (method_read(rt, addr, identity_only, &new) != 0) {
+			if (order_now(rt) == now)
+				return gen_covers(order, now) ? INTERP_UNREADABLE
+				                              : INTERP_UNVERIFIED;
+			continue;
+		}
+		if (order_now(rt) != now)
+			continue;
+		if (object_same(&m->object, &new.object) && order >= m->object.gen_lo) {
+			m->object.gen_hi = MAX(now, m->object.gen_hi);
+			if (!identity_only && new.owner != m->owner) {
+				m->owner = new.owner;
+				m->separator = new.separator;
+				m->object.version++;
+			}
+			return 0;
+		}
+		if (identity_only)
+			continue;
+		object_renew(&new.object, &m->object, order, now);
+		*m = new;
+		return object_covers(&m->object, order) ? 0 : INTERP_UNVERIFIED;
+	}
+	return INTERP_UNVERIFIED;
+}
+
+/* vm_backtrace.c, rb_gen_method_name. */
+static void label_make(struct ruby_cache *cache, struct label *l)
+{
+	const struct code *c = l->code;
+	const struct method *m = l->method != NULL && !l->method->none ? l->method : NULL;
+	const char *base = c != NULL ? c->base_label : m != NULL ? m->name : NULL;
+	bool qualified = m != NULL && m->owner != NULL && (c == NULL || c->base_is_method);
+	char *text;
+	int n;
+
+	l->name = unreadable_name;
+	l->owner = qualified ? m->owner : NULL;
+	if (base == NULL)
+		return;
+	if (qualified)
+		n = asprintf(&text, "%s%s%c%s", c != NULL ? c->prefix : "", m->owner, m->separator,
+		        base);
+	else
+		n = asprintf(&text, "%s%s", c != NULL ? c->prefix : "", base);
+	if (n < 0)
+		return;
+	l->name = intern(cache, text);
+	if (l->name == NULL)
+		l->name = unreadable_name;
+	free(text);
+}
+
+/* The label of this pair of objects, made when there is none or when one of them is another than it
+ * was. */
+static const struct label *label_get(struct ruby_cache *c, const struct interp_frame *f,
+        struct code *code, struct method *method)
+{
+	uint64_t key = hash_mix(f->code) ^ f->method, *found;
+	struct label *l;
+
+	while ((found = hash64_find(&c->labels, key)) != NULL) {
+		l = (struct label *)(uintptr_t)*found;
+		if (l->code_addr == f->code && l->method_addr == f->method)
+			break;
+		key++;
+	}
+	if (found == NULL) {
+		l = calloc(1, sizeof(*l));
+		if (l == NULL || hash64_put(&c->labels, key, (uintptr_t)l) != 0) {
+			free(l);
+			return NULL;
+		}
+		l->code_addr = f->code;
+		l->method_addr = f->method;
+	}
+	if (l->name == NULL || l->code != code || l->method != method ||
+	        (code != NULL && l->code_version != code->object.version) ||
+	        (method != NULL && l->method_version != method->object.version)) {
+		l->code = code;
+		l->method = method;
+		l->code_version = code != NULL ? code->object.version : 0;
+		l->method_version = method != NULL ? method->object.version : 0;
+		label_make(c, l);
+	}
+	return l;
+}
+
+/* ---- */
+
+void ruby_frame_class(
+        const struct runtime *rt, const struct interp_frame *f, struct interp_desc *out)
+{
+	uint32_t magic = f->flags & VM_FRAME_MAGIC_MASK;
+	struct interp_desc d = {.class = INTERP_HIDDEN};
+
+	/* A C function that is called by rb_vm_call_cfunc (Init_xxx of a library) has a TOP frame
+	 * without a pc. */
+	if (f->extra & INTERP_F_EP_FAULT && f->flags == 0)
+		d.class = f->code != 0 && f->pc != 0 ? INTERP_CODE : INTERP_HIDDEN;
+	else if (magic == VM_FRAME_MAGIC_CFUNC)
+		d.class = INTERP_C;
+	else if (magic == VM_FRAME_MAGIC_IFUNC)
+		d.c_call = 1;
+	else if (magic == VM_FRAME_MAGIC_TOP && f->pc == 0)
+		d.c_call = 1;
+	else if (magic != VM_FRAME_MAGIC_DUMMY && f->code != 0 && f->pc != 0)
+		d.class = INTERP_CODE;
+	/* rb_vm_call_cfunc and the dummy frames carry FINISH without an activation of vm_exec. */
+	d.ends_run =
+	        (f->flags & VM_FRAME_FLAG_FINISH) && magic != VM_FRAME_MAGIC_DUMMY && f->pc != 0;
+	*out = d;
+}
+
+/* The line that runs: pc is behind the instruction (vm_backtrace.c, calc_pos). */
+static void resolve_line(const struct runtime *rt, const struct interp_frame *f, bool leaf,
+        const struct code *c, struct frame *out)
+{
+	bool jit = rt->nr_jit > 0;
+	uint64_t pos = (f->pc - c->encoded) / 8;
+
+	if (jit && (f->extra & INTERP_F_JIT))
+		out->kind = FRAME_INTERP_JIT;
+	if (f->pc < c->encoded || pos > c->size) {
+		out->line = c->first_line;
+		out->flags |= FRAME_F_APPROX;
+		return;
+	}
+	out->line = ruby_lines_find(&c->lines, (uint32_t)(pos > 0 ? pos - 1 : 0));
+	if (out->line == 0)
+		out->line = c->first_line;
+	/* JIT code writes the pc only before it calls something that may look at it. */
+	if (leaf && out->kind == FRAME_INTERP_JIT)
+		out->flags |= FRAME_F_APPROX;
+}
+
+void ruby_resolve(struct runtime *rt, const struct interp_frame *f, bool leaf, uint64_t gc_gen,
+        struct interp_info *out)
+{
+	uint32_t magic = f->flags & VM_FRAME_MAGIC_MASK, flags = 0;
+	uint64_t order = gen_order(gc_gen);
+	const struct label *label = NULL;
+	struct method *method = NULL;
+	struct code *code = NULL;
+	bool native = magic == VM_FRAME_MAGIC_CFUNC;
+
+	memset(out, 0, sizeof(*out));
+	out->frame.kind = native ? FRAME_INTERP_C : FRAME_INTERP;
+	out->frame.name = unreadable_name;
+	if (!native && f->code != 0) {
+		code = code_find(rt->cache, f->code);
+		flags |= code != NULL ? code_update(rt, f, order, code) : INTERP_UNREADABLE;
+	}
+	if (magic == VM_FRAME_MAGIC_IFUNC || (!native && f->code == 0)) {
+		out->frame.name = "(internal)";
+		out->func_addr = flags == 0 && code != NULL ? code->func : 0;
+		out->flags = flags == 0 ? INTERP_RESOLVED : flags;
+		return;
+	}
+	if (f->method != 0 && flags == 0) {
+		method = method_find(rt->cache, f->method);
+		flags |= method != NULL ? method_update(rt, f->method, order, method)
+		                        : INTERP_UNREADABLE;
+	}
+	if (native && method == NULL && flags == 0)
+		flags = INTERP_UNREADABLE;
+	if (flags & INTERP_UNVERIFIED) {
+		out->frame.name = unverified_name;
+		out->flags = INTERP_UNVERIFIED;
+		return;
+	}
+	/* A method whose environment could not be followed: the name without the class, said to be
+	 * so. */
+	if (flags == 0)
+		label = label_get(rt->cache, f, code, method);
+	if (label == NULL) {
+		out->flags = INTERP_UNREADABLE;
+		return;
+	}
+	out->frame.name = label->name;
+	out->frame.owner = label->owner;
+	out->flags = label->name == unreadable_name ? INTERP_UNREADABLE : INTERP_RESOLVED;
+	if (native) {
+		out->func_addr = method->func;
+		return;
+	}
+	if (code->skip_next)
+		out->flags |= INTERP_SKIP_NEXT;
+	out->frame.path = code->path;
+	resolve_line(rt, f, leaf, code, &out->frame);
+}
+
+int ruby_cache_new(struct ruby_cache **out)
+{
+	struct ruby_cache *c = calloc(1, sizeof(*c));
+
+	if (c == NULL)
+		return -ENOMEM;
+	hash64_init(&c->codes);
+	hash64_init(&c->methods);
+	hash64_init(&c->labels);
+	hash64_init(&c->ids);
+	hash64_init(&c->strings);
+	*out = c;
+	return 0;
+}
+
+static void free_values(struct hash64 *h)
+{
+	for (size_t i = 0; i < h->nr_slots; i++)
+		if (h->slots[i].used)
+			free((void *)(uintptr_t)h->slots[i].value);
+	hash64_release(h);
+}
+
+void ruby_cache_free(struct ruby_cache *c)
+{
+	if (c == NULL)
+		return;
+	for (size_t i = 0; i < c->codes.nr_slots; i++)
+		if (c->codes.slots[i].used)
+			ruby_lines_release(
+			        &((struct code *)(uintptr_t)c->codes.slots[i].value)->lines);
+	free_values(&c->codes);
+	free_values(&c->methods);
+	free_values(&c->labels);
+	hash64_release(&c->ids);
+	free_values(&c->strings);
+	free(c);
+}
