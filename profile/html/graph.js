@@ -276,7 +276,7 @@ class Graph {
 			ctx.strokeRect(box.x + 0.5, y + 0.5, Math.max(w - 1, 1), h - 1);
 		}
 		const pad = matched ? TEXT_PAD + 3 : TEXT_PAD;
-		if (w < 2 * pad + 8)
+		if (w < 2 * pad + 18)
 			return;
 		const label = this.fit(node.fn < 0 ? this.rootLabel : this.view.p.name(node.fn), w - 2 * pad);
 		if (label === '')

@@ -317,7 +317,7 @@ function formatWeight(weight, unit) {
 }
 
 function formatShare(part, whole) {
-	if (!(whole > 0))
+	if (!(whole > 0) || part === 0)
 		return '0%';
 	const share = (100 * part) / whole;
 	if (share > 0 && share < 0.1)
