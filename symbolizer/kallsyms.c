@@ -1,0 +1,238 @@
+#include "symbolizer/kallsyms.h"
+#include "base/buf.h"
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* About 10 MB on a distribution's kernel with its modules loaded. */
+enum { KALLSYMS_TEXT_MAX = 256 << 20 };
+/* Behind the kernel's last function and each module's come gaps, and code that has no symbol. */
+static const uint64_t function_sz_max = 1 << 20;
+
+struct kallsyms {
+	struct kallsym *v; /* owned, ascending by addr */
+	size_t nr;
+	char *text; /* owned: the names */
+};
+
+static bool parse_addr(const char **p, uint64_t *out)
+{
+	const char *s = *p;
+	uint64_t v = 0;
+
+	for (; v >> 60 == 0; s++) {
+		if (*s >= '0' && *s <= '9')
+			v = v << 4 | (uint64_t)(*s - '0');
+		else if (*s >= 'a' && *s <= 'f')
+			v = v << 4 | (uint64_t)(*s - 'a' + 10);
+		else
+			break;
+	}
+	if (s == *p || *s != ' ')
+		return false;
+	*p = s + 1;
+	*out = v;
+	return true;
+}
+
+/* One terminated line: "ffffffff81000000 T _stext" or "ffffffffc0000000 t foo\t[module]". */
+static bool parse_line(char *line, char *type, struct kallsym *out)
+{
+	const char *p = line;
+	char *name, *tab, *end;
+
+	*out = (struct kallsym){0};
+	if (!parse_addr(&p, &out->addr) || p[0] == '\0' || p[1] != ' ' || p[2] == '\0')
+		return false;
+	*type = p[0];
+	name = line + (p + 2 - line);
+	out->name = name;
+	tab = strchr(name, '\t');
+	if (tab == NULL)
+		return true;
+	*tab = '\0';
+	end = strchr(tab + 1, ']');
+	if (tab[1] != '[' || end == NULL || end[1] != '\0')
+		return false;
+	*end = '\0';
+	out->module = tab + 2;
+	return *name != '\0';
+}
+
+static bool is_text(char type)
+{
+	return type == 't' || type == 'T' || type == 'w' || type == 'W';
+}
+
+/* How little a reader wants an alias. SYSCALL_DEFINE0 of the kernel's syscall_wrapper.h makes
+ * __ia32_sys_getpid an alias of __x64_sys_getpid; sections' bounds (_stext, __entry_text_start)
+ * stand where functions do. */
+static size_t alias_rank(const char *name)
+{
+	size_t len = strlen(name), rank = MIN(strspn(name, "_"), 8);
+
+	if (strncmp(name, "__ia32_", 7) == 0)
+		rank++;
+	if ((len > 6 && strcmp(name + len - 6, "_start") == 0) ||
+	        (len > 4 && strcmp(name + len - 4, "_end") == 0))
+		rank += 16;
+	return rank;
+}
+
+/* By address; of aliases the wanted one first, then in the order of the file, which is that of the
+ * pointers. */
+static int compare(const void *a, const void *b)
+{
+	const struct kallsym *x = a, *y = b;
+	size_t p, q;
+
+	if (x->addr != y->addr)
+		return x->addr < y->addr ? -1 : 1;
+	p = alias_rank(x->name);
+	q = alias_rank(y->name);
+	if (p != q)
+		return p < q ? -1 : 1;
+	return (x->name > y->name) - (x->name < y->name);
+}
+
+/* The end of a region, where no function begins unless it has a name of its own. */
+static bool is_end(const char *name)
+{
+	return strcmp(name, "_etext") == 0 || strcmp(name, "_einittext") == 0;
+}
+
+static int hidden_err(struct err *err)
+{
+	struct buf value;
+	int rc;
+
+	buf_init(&value, 16);
+	if (buf_read_file(&value, "/proc/sys/kernel/kptr_restrict") == 0 && value.len > 0)
+		value.data[strcspn(value.data, "\n")] = '\0';
+	rc = err_set(err, -EPERM,
+	        "the kernel hides the addresses of its symbols: kernel.kptr_restrict is %s, it "
+	        "must be 0 "
+	        "(or 1 for a reader with CAP_SYSLOG)",
+	        value.len > 0 ? value.data : "unknown");
+	buf_release(&value);
+	return rc;
+}
+
+/* Takes over text, which has a NUL at text[len]. */
+static int parse_text(struct kallsyms **out, char *text, size_t len, struct err *err)
+{
+	struct kallsyms *k = calloc(1, sizeof(*k));
+	bool shown = false;
+	size_t cap = 0, nr_lines = 0;
+	int rc = -ENOMEM;
+
+	if (k == NULL) {
+		free(text);
+		return err_set(err, -ENOMEM, "out of memory");
+	}
+	k->text = text;
+	for (char *line = text, *end = text + len; line < end;) {
+		char *eol = memchr(line, '\n', (size_t)(end - line));
+		struct kallsym sym;
+		char type;
+
+		if (eol == NULL)
+			eol = end;
+		*eol = '\0';
+		nr_lines++;
+		if (!parse_line(line, &type, &sym)) {
+			rc = err_set(err, -EINVAL, "line %zu is no line of kallsyms", nr_lines);
+			goto out;
+		}
+		line = eol + 1;
+		shown |= sym.addr != 0;
+		if (!is_text(type))
+			continue;
+		if (k->nr == cap) {
+			size_t grown = cap == 0 ? 4096 : cap * 2;
+			struct kallsym *v = reallocarray(k->v, grown, sizeof(*v));
+
+			if (v == NULL) {
+				rc = err_set(err, -ENOMEM, "out of memory");
+				goto out;
+			}
+			k->v = v;
+			cap = grown;
+		}
+		k->v[k->nr++] = sym;
+	}
+	if (nr_lines == 0) {
+		rc = err_set(err, -EINVAL, "kallsyms is empty");
+		goto out;
+	}
+	if (!shown) {
+		rc = hidden_err(err);
+		goto out;
+	}
+	if (k->nr > 0)
+		qsort(k->v, k->nr, sizeof(*k->v), compare);
+	*out = k;
+	return 0;
+out:
+	kallsyms_free(k);
+	return rc;
+}
+
+int kallsyms_parse(struct kallsyms **out, const char *text, size_t len, struct err *err)
+{
+	char *copy = malloc(len + 1);
+
+	if (copy == NULL)
+		return err_set(err, -ENOMEM, "out of memory");
+	if (len > 0)
+		memcpy(copy, text, len);
+	copy[len] = '\0';
+	return parse_text(out, copy, len, err);
+}
+
+int kallsyms_new(struct kallsyms **out, struct err *err)
+{
+	struct buf text;
+	int rc;
+
+	buf_init(&text, KALLSYMS_TEXT_MAX);
+	rc = buf_read_file(&text, "/proc/kallsyms");
+	if (rc == 0 && text.data == NULL)
+		rc = -ENOENT;
+	if (rc == 0)
+		return parse_text(out, text.data, text.len, err);
+	buf_release(&text);
+	return err_set(err, rc, "/proc/kallsyms cannot be read: %s", strerror(-rc));
+}
+
+void kallsyms_free(struct kallsyms *k)
+{
+	if (k == NULL)
+		return;
+	free(k->v);
+	free(k->text);
+	free(k);
+}
+
+const struct kallsym *kallsyms_find(const struct kallsyms *k, uint64_t addr)
+{
+	size_t lo = 0, hi = k->nr;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (k->v[mid].addr <= addr)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	/* Nothing comes after the last one, so it has no end. */
+	if (lo == 0 || lo == k->nr)
+		return NULL;
+	while (lo > 1 && k->v[lo - 2].addr == k->v[lo - 1].addr)
+		lo--;
+	const struct kallsym *sym = &k->v[lo - 1];
+
+	return addr - sym->addr < function_sz_max && !is_end(sym->name) ? sym : NULL;
+}
