@@ -4,7 +4,7 @@ require "json"
 # The stack that must be seen at one place: what the program printed, merged into one list, root first.
 class Expected
   # ruby: a Ruby or C-function frame by name; otherwise a native frame by pc
-  Entry = Struct.new(:kind, :name, :path, :line, :pc, :func, :lib, :exact_pc, :leaf, :under_rescue, keyword_init: true) do
+  Entry = Struct.new(:kind, :name, :path, :line, :pc, :func, :lib, :exact_pc, :leaf, keyword_init: true) do
     def ruby?
       kind != "native"
     end
@@ -90,7 +90,8 @@ class Expected
       if f.nil? || f["kind"] != kind
         raise Wrong, "place #{@place}: #{kind} wanted at native frame #{index}, found #{f && f['name']}:\n#{explain}"
       end
-      @entries << Entry.new(kind: kind, name: f["name"], path: f["path"], line: f["line"], under_rescue: f["under_rescue"])
+      next if f["under_rescue"]
+      @entries << Entry.new(kind: kind, name: f["name"], path: f["path"], line: f["line"])
     end
     return if kind == "cfunc" || count.positive?
     raise Wrong, "place #{@place}: no Ruby frame for the activation at native frame #{index}:\n#{explain}"
