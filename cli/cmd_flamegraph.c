@@ -1,15 +1,12 @@
-#include "cli/cmd.h"
+#include "cli/recording_cmd.h"
 #include "profile/flamegraph.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 static const char usage[] =
         "Usage: rprof flamegraph FILE [-o OUT.html] [--title TEXT] [--thread TID] [--trigger "
@@ -95,26 +92,6 @@ static char *default_output(const char *input)
 	return output;
 }
 
-static int exit_of(int rc)
-{
-	switch (-rc) {
-	case EBADMSG:
-	case EPROTONOSUPPORT:
-	case ENOENT:
-	case EISDIR:
-		return EXIT_BAD_RECORDING;
-	case EACCES:
-	case EPERM:
-		return EXIT_PERMISSION;
-	case ENODATA:
-		return EXIT_NO_SAMPLES;
-	case EINVAL:
-		return EXIT_USAGE;
-	default:
-		return EXIT_INTERNAL;
-	}
-}
-
 static bool is_same_file(const char *a, const char *b)
 {
 	struct stat of_a, of_b;
@@ -123,30 +100,22 @@ static bool is_same_file(const char *a, const char *b)
 	       of_a.st_ino == of_b.st_ino;
 }
 
-static int write_file(struct flamegraph *fg, const char *input, const char *output)
+static int write_page(struct flamegraph *fg, const char *input, const char *path)
 {
+	struct output out;
 	struct err err = {0};
-	struct stat st;
-	FILE *out;
-	int rc, code;
+	int code, rc;
 
-	if (is_same_file(input, output))
-		return cli_fail(
-		        EXIT_OUTPUT, "'%s' is the recording itself: choose another -o", output);
-	out = fopen(output, "we");
-	if (out == NULL)
-		return cli_fail(EXIT_OUTPUT, "'%s' cannot be written: %s", output, strerror(errno));
-	rc = flamegraph_write(fg, out, &err);
-	if (fclose(out) != 0 && rc == 0)
-		rc = err_set(
-		        &err, -errno, "the flame graph could not be written: %s", strerror(errno));
-	if (rc == 0)
-		return EXIT_OK;
-	code = rc == -ENOSPC || rc == -EDQUOT ? EXIT_DISK_FULL : EXIT_OUTPUT;
-	/* Half a page is of no use; a pipe or a device stays. */
-	if (lstat(output, &st) == 0 && S_ISREG(st.st_mode))
-		unlink(output);
-	return cli_fail(code, "%s: '%s'", err.msg, output);
+	if (is_same_file(input, path))
+		return cli_fail(EXIT_OUTPUT, "%s is the recording itself: choose another -o", path);
+	code = output_open(&out, path);
+	if (code != EXIT_OK)
+		return code;
+	rc = flamegraph_write(fg, out.file, &err);
+	if (rc != 0 && out.path != NULL)
+		code = cli_fail(rc == -ENOSPC || rc == -EDQUOT ? EXIT_DISK_FULL : EXIT_OUTPUT,
+		        "%s could not be written: %s", path, strerror(-rc));
+	return output_close(&out, code);
 }
 
 static void print_where(const struct flamegraph *fg, const char *output)
@@ -173,11 +142,14 @@ static int run(int argc, char **argv)
 	code = parse(argc, argv, &o);
 	if (code != EXIT_OK || o.input == NULL)
 		return code;
-	rc = reader_open(o.input, &reader, &err);
-	if (rc == 0)
-		rc = flamegraph_new(reader, &o.graph, &fg, &err);
+	/* The file holds all threads and triggers; the one to show first must have samples. */
+	struct reader_filter filter = {.tid = o.graph.tid, .trigger = o.graph.trigger};
+	code = open_recording(o.input, &filter, &reader);
+	if (code != EXIT_OK)
+		return code;
+	rc = flamegraph_new(reader, &o.graph, &fg, &err);
 	if (rc != 0) {
-		code = cli_fail(exit_of(rc), "%s", err.msg);
+		code = fail_reading(&err);
 		goto out;
 	}
 	if (o.output == NULL)
@@ -186,14 +158,9 @@ static int run(int argc, char **argv)
 		code = cli_fail(EXIT_INTERNAL, "out of memory");
 		goto out;
 	}
-	if (strcmp(o.output, "-") == 0) {
-		rc = flamegraph_write(fg, stdout, &err);
-		code = rc != 0 ? cli_finish_stdout() : EXIT_OK;
-	} else {
-		code = write_file(fg, o.input, o.output);
-		if (code == EXIT_OK)
-			print_where(fg, o.output);
-	}
+	code = write_page(fg, o.input, o.output);
+	if (code == EXIT_OK && strcmp(o.output, "-") != 0)
+		print_where(fg, o.output);
 out:
 	free(made);
 	flamegraph_free(fg);
