@@ -226,11 +226,11 @@ enum { STACK = 0x10000, NR_WORDS = 64, TEXT = 0x400000 };
 
 struct fake {
 	uint64_t word[NR_WORDS];
-	struct unwind_rule rule;
+	struct unwind_rule rule, rule_behind; /* below TEXT + 0x100, and from there on */
 	struct unwind_table table;
 	struct unwind_table_page page;
-	struct unwind_rule rules[2];
-	uint32_t row;
+	struct unwind_rule rules[3];
+	uint32_t row[2];
 	enum mapping_kind kind;
 };
 
@@ -250,14 +250,18 @@ static bool find_fake(void *ctx, uint64_t pc, enum mapping_kind *kind,
 	struct fake *f = ctx;
 
 	f->rules[1] = f->rule;
-	f->row = UNWIND_ROW(0, 1);
-	f->page = (struct unwind_table_page){.nr = 1};
-	f->table = (struct unwind_table){.rows = &f->row,
-	        .nr_rows = 1,
+	f->rules[2] = f->rule_behind;
+	f->row[0] = UNWIND_ROW(0, 1);
+	f->row[1] = UNWIND_ROW(0x100, 2);
+	f->page = (struct unwind_table_page){.nr = 2};
+	f->table = (struct unwind_table){
+	        .rows = f->row,
+	        .nr_rows = 2,
 	        .pages = &f->page,
 	        .nr_pages = 1,
 	        .rules = f->rules,
-	        .nr_rules = 2};
+	        .nr_rules = 3,
+	};
 	*kind = f->kind;
 	*table = &f->table;
 	*bias = TEXT;
@@ -369,11 +373,48 @@ TEST(a_cfa_in_memory_is_loaded)
 
 TEST(a_lost_frame_pointer_is_not_followed)
 {
-	struct fake f = {.rule = RULE(.cfa_kind = CFA_FP, .cfa_off = 16, .fp_kind = FP_UNDEFINED)};
+	struct fake f = {.rule = RULE(.cfa_kind = CFA_SP, .cfa_off = 8, .fp_kind = FP_UNDEFINED),
+	        .rule_behind = RULE(.cfa_kind = CFA_FP, .cfa_off = 16)};
 
-	f.word[5] = TEXT + 1;
+	f.word[0] = TEXT + 0x120;
+	f.word[5] = 0x1234;
 	CHECK_EQ(walk_fake(&f, TEXT, STACK, STACK + 32).outcome, WALK_NO_PROGRESS);
-	CHECK_EQ(frames[1].sp, STACK + 48);
+	f.rule.fp_kind = FP_SAME;
+	CHECK_EQ(walk_fake(&f, TEXT, STACK, STACK + 32).outcome, WALK_NO_MAPPING);
+	CHECK_EQ(frames[2].pc, 0x1234);
+}
+
+TEST(a_return_address_behind_the_function_is_looked_up_inside_it)
+{
+	struct fake f = {.rule = RULE(.cfa_kind = CFA_SP, .cfa_off = 8),
+	        .rule_behind = RULE(.ra_kind = RA_END)};
+
+	f.word[0] = TEXT + 0x100; /* of a call that never returns */
+	f.word[1] = 0x1234;
+	CHECK_EQ(walk_fake(&f, TEXT, STACK, 0).nr, 3);
+	CHECK_EQ(frames[2].pc, 0x1234);
+	f.rule.flags = UNWIND_F_SIGNAL;
+	CHECK_EQ(walk_fake(&f, TEXT, STACK, 0).nr, 2);
+	/* Interrupted there, it is the other function. */
+	CHECK_EQ(walk_fake(&f, TEXT + 0x100, STACK, 0).nr, 1);
+}
+
+TEST(registers_behind_a_signal_are_those_of_the_ucontext)
+{
+	struct fake f = {.rule = {.cfa_kind = CFA_SIGFRAME, .flags = UNWIND_F_SIGNAL},
+	        .rule_behind = RULE(.cfa_kind = CFA_FP, .cfa_off = 16)};
+	ucontext_t uc = {0};
+
+	uc.uc_mcontext.gregs[REG_RIP] = TEXT + 0x100;
+	uc.uc_mcontext.gregs[REG_RSP] = STACK + 8 * 40;
+	uc.uc_mcontext.gregs[REG_RBP] = STACK + 8 * 50;
+	memcpy(f.word, &uc, 8 * 30);
+	f.word[51] = 0x1234;
+	CHECK_EQ(walk_fake(&f, TEXT, STACK, 0).nr, 3);
+	CHECK_EQ(frames[1].pc, TEXT + 0x100);
+	CHECK_EQ(frames[1].sp, (STACK + 8 * 40) | NATIVE_SP_INTERRUPTED);
+	CHECK_EQ(frames[2].pc, 0x1234);
+	CHECK_EQ(frames[2].sp, STACK + 8 * 52);
 }
 
 TEST(frame_pointers_are_followed_where_there_is_no_table)

@@ -206,7 +206,7 @@ TEST(set_loc_moves_to_an_address)
 
 TEST(instructions_behind_the_fdes_end_have_no_effect)
 {
-	BUILD_ONE(0x02, 0xff, 0x0e, 16, 0x41, 0x0e, 24);
+	BUILD_ONE(0x02, 0xff, 0x0e, 16, 0x41, 0x0e, 24, 0x3f);
 	check_rule(START + 0xfe, SP_PLUS(8));
 	check_rule(START + 0xff, SP_PLUS(16));
 	check_rule(START + 0x100, NO_RULE);
@@ -406,6 +406,11 @@ TEST(a_signal_frame_that_is_not_the_kernels_keeps_its_own_rule)
 	put_fde(START, 10, NOTHING);
 	REQUIRE(build() == 0);
 	check_rule(START, RULE(.cfa_kind = CFA_SP, .cfa_off = 8, .flags = UNWIND_F_SIGNAL));
+	start_section();
+	put_signal_cie(USUAL);
+	put_fde(START, 10, INSNS(0x0f, 3, 0x77, 24, 0x06));
+	REQUIRE(build() == 0);
+	check_rule(START, RULE(.cfa_kind = CFA_SP_DEREF, .cfa_off = 24, .flags = UNWIND_F_SIGNAL));
 }
 
 /* ---- the format -------------------------------------------------------------------------------
