@@ -68,6 +68,13 @@ $(O)/bpf/rprof.skel.h: $(O)/bpf/rprof.bpf.o
 
 $(cli_obj): | $(O)/bpf/rprof.skel.h
 
+# The kernel's own list of system calls.
+$(O)/cli/syscalls.inc: Makefile
+	$(call say,GEN,$@)
+	$(Q)mkdir -p $(@D) && printf '#include <asm/unistd_64.h>\n' | $(CC) -E -dM - | \
+		sed -nE 's/^#define __NR_([a-z0-9_]+) ([0-9]+)$$/[\2] = "\1",/p' | sort -V > $@
+$(O)/cli/syscalls.o: $(O)/cli/syscalls.inc
+
 # ---- files that are compiled in ---------------------------------------------------------------
 # profile/html/* becomes $(O)/profile/html_*.h: `static const char NAME[]` by xxd-free od.
 $(O)/profile/%.inc: profile/html/%

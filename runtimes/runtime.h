@@ -79,6 +79,10 @@ struct runtime_ops {
 
 	/* pc: an address in the process. */
 	enum native_role (*native_role)(const struct runtime *rt, uint64_t pc);
+	/* What the code at pc is called by its role ("vm_exec_core"), for files without symbols; NULL: no role. */
+	const char *(*native_name)(const struct runtime *rt, uint64_t pc);
+	/* Is the file an extension: a library that the interpreter loaded as code of the program? */
+	bool (*is_extension)(const struct runtime *rt, struct dso *dso);
 	/* The ELF file that is the interpreter. */
 	const struct dso *(*dso)(const struct runtime *rt);
 

@@ -1,0 +1,256 @@
+#include "cli/process.h"
+
+#include "base/buf.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_INFOS = 1 << 20, COMMAND_LINE_MAX = 4096 };
+
+/* comm and command line: for the eye only, so trouble leaves them empty. */
+static void process_read_names(struct process *p)
+{
+	char path[64];
+	struct buf b;
+
+	buf_init(&b, COMMAND_LINE_MAX);
+	snprintf(path, sizeof(path), "/proc/%d/comm", (int)p->target.pid);
+	if (buf_read_file(&b, path) == 0 && b.len > 0)
+		snprintf(p->comm, sizeof(p->comm), "%.*s", (int)strcspn(b.data, "\n"), b.data);
+	buf_reset(&b);
+	snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)p->target.pid);
+	buf_read_file(&b, path); /* a longer one is cut at the buffer's end */
+	for (size_t i = 0; i + 1 < b.len; i++)
+		if (b.data[i] == '\0')
+			b.data[i] = ' ';
+	p->command_line = b.data;
+}
+
+static int attach_runtime(struct process *p, struct err *err)
+{
+	int rc = -ENOENT;
+
+	for (size_t i = 0; runtimes[i] != NULL; i++) {
+		rc = runtimes[i]->attach(&p->target, &p->maps, p->dsos, &p->rt, err);
+		if (rc == 0)
+			p->ops = runtimes[i];
+		if (rc != -ENOENT)
+			break;
+	}
+	return rc;
+}
+
+int process_new(pid_t pid, struct dso_cache *dsos, struct process **out, struct err *err)
+{
+	struct process *p = calloc(1, sizeof(*p));
+	int rc;
+
+	if (p == NULL)
+		return err_set(err, -ENOMEM, "out of memory");
+	p->dsos = dsos;
+	p->target.pidfd = -1;
+	hash64_init(&p->addresses);
+	rc = target_open(&p->target, pid, err);
+	if (rc != 0)
+		goto out;
+	rc = maps_read(&p->maps, pid, err);
+	if (rc != 0)
+		goto out;
+	p->generation = 1;
+	process_read_names(p);
+	rc = attach_runtime(p, err);
+	if (rc != 0)
+		goto out;
+	*out = p;
+	return 0;
+out:
+	process_free(p);
+	return rc;
+}
+
+static void forget_infos(struct process *p)
+{
+	for (size_t i = 0; i < p->nr_infos; i++) {
+		free(p->infos[i].frames);
+		free(p->infos[i].ids);
+	}
+	p->nr_infos = 0;
+	hash64_clear(&p->addresses);
+}
+
+void process_free(struct process *p)
+{
+	if (p == NULL)
+		return;
+	if (p->rt != NULL)
+		p->ops->free(p->rt);
+	forget_infos(p);
+	free(p->infos);
+	hash64_release(&p->addresses);
+	maps_release(&p->maps);
+	if (p->target.pidfd >= 0)
+		target_close(&p->target);
+	free(p->command_line);
+	free(p);
+}
+
+int process_refresh_maps(struct process *p, struct err *err)
+{
+	struct maps now = {0};
+	bool same;
+	int rc = maps_read(&now, p->target.pid, err);
+
+	if (rc != 0)
+		return rc;
+	same = maps_same_code(&p->maps, &now);
+	if (same) {
+		maps_release(&now);
+		return 0;
+	}
+	/* What an address meant may have changed with its mapping. */
+	forget_infos(p);
+	maps_release(&p->maps);
+	p->maps = now;
+	p->generation++;
+	return 1;
+}
+
+bool process_knows(const struct process *p, uint64_t pc)
+{
+	const struct mapping *m = maps_find(&p->maps, pc);
+
+	return m != NULL && (m->prot & MAPS_PROT_EXEC);
+}
+
+enum mapping_kind process_mapping_kind(struct process *p, const struct mapping *m, struct dso **dso)
+{
+	struct err ignored;
+
+	*dso = NULL;
+	if (m->path[0] == '\0' || strncmp(m->path, "[anon", 5) == 0)
+		return MAPPING_JIT;
+	if (dso_cache_get(p->dsos, &p->target, m, dso, &ignored) != 0) {
+		*dso = NULL;
+		return MAPPING_NO_TABLE;
+	}
+	return dso_unwind_table(*dso, &ignored) != NULL ? MAPPING_TABLE : MAPPING_NO_TABLE;
+}
+
+static uint8_t role_of(const struct process *p, struct dso *dso)
+{
+	if (p->ops != NULL && p->ops->dso(p->rt) == dso)
+		return ROLE_VM;
+	if (p->ops != NULL && p->ops->is_extension != NULL && p->ops->is_extension(p->rt, dso))
+		return ROLE_EXT;
+	return dso_is_executable(dso) ? ROLE_PROGRAM : ROLE_LIB;
+}
+
+/* Frames of an address in a file. Returns how many. */
+static size_t resolve_in_file(struct process *p, const struct mapping *m, struct dso *dso,
+        uint64_t lookup_pc, struct frame *frames, uint64_t *func_addr)
+{
+	uint64_t bias = 0, start, end;
+	size_t nr;
+
+	if (!dso_load_bias(dso, m, &bias))
+		return 0;
+	nr = dso_resolve(dso, lookup_pc - bias, frames, MAX_INLINED);
+	if (nr == 0)
+		return 0;
+	/* Function identity is the FDE's: it does not depend on symbols. */
+	if (dso_fde_at(dso, lookup_pc - bias, &start, &end))
+		*func_addr = start + bias;
+	else if (frames[nr - 1].func_addr != 0)
+		*func_addr = frames[nr - 1].func_addr + bias;
+	for (size_t i = 0; i < nr; i++) {
+		frames[i].kind = FRAME_NATIVE;
+		frames[i].role = role_of(p, dso);
+		frames[i].addr = lookup_pc;
+		frames[i].func_addr = *func_addr;
+		if (frames[i].library == NULL)
+			frames[i].library = dso_path(dso);
+		if (frames[i].build_id == NULL && dso_build_id(dso)[0] != '\0')
+			frames[i].build_id = dso_build_id(dso);
+	}
+	return nr;
+}
+
+static size_t resolve_address(
+        struct process *p, uint64_t lookup_pc, struct frame *frames, struct stitch_native *st)
+{
+	const struct mapping *m = maps_find(&p->maps, lookup_pc);
+	enum native_role role =
+	        p->ops != NULL ? p->ops->native_role(p->rt, lookup_pc) : NATIVE_PLAIN;
+	struct frame unknown = {.kind = FRAME_NATIVE, .name = "[unknown]", .addr = lookup_pc};
+	struct dso *dso = NULL;
+	const char *name;
+	size_t nr = 0;
+
+	*st = (struct stitch_native){.role = (uint8_t)role};
+	if (m == NULL || !(m->prot & MAPS_PROT_EXEC)) {
+		frames[0] = unknown;
+		return 1;
+	}
+	if (process_mapping_kind(p, m, &dso) == MAPPING_JIT) {
+		unknown.name = "[jit]";
+		unknown.role = ROLE_JIT;
+		frames[0] = unknown;
+		if (p->ops != NULL)
+			st->role = STITCH_JIT;
+		return 1;
+	}
+	if (dso != NULL)
+		nr = resolve_in_file(p, m, dso, lookup_pc, frames, &st->func_addr);
+	if (nr == 0) {
+		unknown.role = ROLE_LIB;
+		frames[0] = unknown;
+		return 1;
+	}
+	st->runtime = frames[0].role == ROLE_VM;
+	name = st->runtime && p->ops->native_name != NULL ? p->ops->native_name(p->rt, lookup_pc)
+	                                                  : NULL;
+	/* A role's name stands in for a missing symbol, never for one that is there. */
+	if (name != NULL && strstr(frames[nr - 1].name, "+0x") != NULL)
+		frames[nr - 1].name = name;
+	return nr;
+}
+
+struct native_info *process_native(struct process *p, uint64_t pc, bool interrupted)
+{
+	static struct frame none = {.kind = FRAME_NATIVE, .name = "[out of memory]"};
+	static struct native_info no_memory = {.nr_frames = 0, .frames = &none};
+	struct frame frames[MAX_INLINED];
+	uint64_t key = pc << 1 | interrupted, lookup_pc = interrupted ? pc : pc - 1;
+	uint64_t *found = hash64_find(&p->addresses, key);
+	struct native_info info = {0};
+	size_t nr;
+
+	if (found != NULL)
+		return &p->infos[*found];
+	if (p->nr_infos >= MAX_INFOS)
+		forget_infos(p);
+	if (p->nr_infos == p->cap_infos) {
+		size_t cap = p->cap_infos != 0 ? p->cap_infos * 2 : 1024;
+		struct native_info *infos = realloc(p->infos, cap * sizeof(*infos));
+
+		if (infos == NULL)
+			return &no_memory;
+		p->infos = infos;
+		p->cap_infos = cap;
+	}
+	nr = resolve_address(p, lookup_pc, frames, &info.stitch);
+	info.frames = malloc(nr * sizeof(*info.frames));
+	info.ids = calloc(nr, sizeof(*info.ids));
+	if (info.frames == NULL || info.ids == NULL ||
+	        hash64_put(&p->addresses, key, p->nr_infos) != 0) {
+		free(info.frames);
+		free(info.ids);
+		return &no_memory;
+	}
+	memcpy(info.frames, frames, nr * sizeof(*info.frames));
+	info.nr_frames = (uint32_t)nr;
+	p->infos[p->nr_infos] = info;
+	return &p->infos[p->nr_infos++];
+}

@@ -1,0 +1,59 @@
+/*
+ * A process that is recorded: who it is, its mappings, its interpreter, and what its native
+ * addresses mean.
+ */
+#ifndef CLI_PROCESS_H
+#define CLI_PROCESS_H
+
+#include "base/err.h"
+#include "base/hash.h"
+#include "runtimes/runtime.h"
+#include "symbolizer/dso.h"
+#include "symbolizer/maps.h"
+#include "symbolizer/stitch.h"
+#include "symbolizer/target.h"
+
+enum { MAX_INLINED = 16 };
+
+/* What an address in a native stack is. */
+struct native_info {
+	struct stitch_native stitch; /* without pc */
+	uint32_t nr_frames;
+	struct frame *frames; /* owned; innermost (inlined) first; strings belong to the dso or live
+	                         for ever */
+	uint32_t *ids;        /* owned; of the recording, 0: not interned yet */
+};
+
+struct process {
+	struct target target;
+	struct maps maps;
+	uint32_t generation;           /* of maps: counts their changes */
+	struct dso_cache *dsos;        /* borrowed */
+	const struct runtime_ops *ops; /* NULL: no interpreter */
+	struct runtime *rt;
+	struct stitch_sites sites;
+	struct hash64 addresses; /* pc << 1 | interrupted -> index in infos */
+	struct native_info *infos;
+	size_t nr_infos, cap_infos;
+	bool exited;
+	uint32_t id; /* in the recording */
+	char comm[32];
+	char *command_line; /* owned */
+};
+
+/* Opens the process and attaches to its interpreter. -ENOENT: it has none. See runtime_ops.attach
+ * for the rest. */
+int process_new(pid_t pid, struct dso_cache *dsos, struct process **out, struct err *err);
+void process_free(struct process *p);
+/* Reads the mappings again. 1: executable mappings changed, 0: they are the same, or -errno. */
+int process_refresh_maps(struct process *p, struct err *err);
+/* Never fails: an address that nobody knows is an info with a name that says so. Valid until the
+ * next call. */
+struct native_info *process_native(struct process *p, uint64_t pc, bool interrupted);
+/* True when pc lies in an executable mapping that we know. */
+bool process_knows(const struct process *p, uint64_t pc);
+/* What the mapping is to the walk; *dso is NULL for memory without a file. */
+enum mapping_kind process_mapping_kind(
+        struct process *p, const struct mapping *m, struct dso **dso);
+
+#endif

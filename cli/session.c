@@ -1,0 +1,490 @@
+#include "cli/session.h"
+
+#include "bpf/rprof.skel.h"
+#include "cli/sideband.h"
+#include "cli/tables.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Room in the tables for what the processes map later: dlopen'ed extensions. */
+enum { SPARE_CHUNKS = 768, SPARE_PAGES = 16384, SPARE_RULES = 32768 };
+
+struct session {
+	struct session_options options;
+	struct rprof_bpf *skel;
+	struct ring_buffer *ring;
+	struct sideband *sideband;
+	int epoll_fd;
+	int stats_fd;
+	int nr_cpus;
+	int *perf_fds; /* owned; one for each CPU, -1: offline */
+	struct bpf_link **links;
+	struct bpf_link *syscall_link;
+	struct table_store store;
+	void *rows, *pages, *rules; /* mappings of the BPF arrays */
+	size_t rows_sz, pages_sz, rules_sz;
+	struct process *const *processes;
+	size_t nr_processes;
+	uint32_t *valid; /* for each process: which of its two mapping tables is valid now */
+	void (*drain_fn)(void *ctx, const struct rprof_sample *sample, size_t size);
+	void *drain_ctx;
+};
+
+static int silent(enum libbpf_print_level level, const char *fmt, va_list args)
+{
+	/* libbpf's own words are for developers: RPROF_DEBUG=1 shows them. */
+	if (getenv("RPROF_DEBUG") == NULL)
+		return 0;
+	return vfprintf(stderr, fmt, args);
+}
+
+static void file_word(const char *path, char *out, size_t n)
+{
+	FILE *f = fopen(path, "re");
+
+	snprintf(out, n, "unknown");
+	if (f == NULL)
+		return;
+	if (fgets(out, (int)n, f) != NULL)
+		out[strcspn(out, "\n")] = '\0';
+	fclose(f);
+}
+
+static int permission_error(struct err *err, const char *what, int code)
+{
+	char paranoid[32], unprivileged[32];
+
+	file_word("/proc/sys/kernel/perf_event_paranoid", paranoid, sizeof(paranoid));
+	file_word("/proc/sys/kernel/unprivileged_bpf_disabled", unprivileged, sizeof(unprivileged));
+	return err_set(err, code,
+	        "%s is not permitted: run as root, or give rprof CAP_BPF, CAP_PERFMON and "
+	        "CAP_SYS_PTRACE "
+	        "(kernel.perf_event_paranoid is %s, kernel.unprivileged_bpf_disabled is %s; "
+	        "without these "
+	        "capabilities no value of the two is enough)",
+	        what, paranoid, unprivileged);
+}
+
+static void *map_array(const struct bpf_map *map, size_t stride, size_t *sz)
+{
+	long page = sysconf(_SC_PAGESIZE);
+	void *mem;
+
+	*sz = stride * bpf_map__max_entries(map);
+	*sz = (*sz + (size_t)page - 1) & ~((size_t)page - 1);
+	mem = mmap(NULL, *sz, PROT_READ | PROT_WRITE, MAP_SHARED, bpf_map__fd(map), 0);
+	return mem == MAP_FAILED ? NULL : mem;
+}
+
+/* How large the tables must be for what the processes map now. */
+static void size_tables(struct session *s, uint32_t *chunks, uint32_t *pages, uint32_t *rules)
+{
+	struct hash64 seen;
+
+	hash64_init(&seen);
+	*chunks = SPARE_CHUNKS;
+	*pages = SPARE_PAGES;
+	*rules = SPARE_RULES;
+	for (size_t i = 0; i < s->nr_processes; i++) {
+		struct process *p = s->processes[i];
+
+		for (size_t j = 0; j < p->maps.nr; j++) {
+			struct dso *dso;
+			const struct unwind_table *t;
+
+			if (!(p->maps.v[j].prot & MAPS_PROT_EXEC) ||
+			        process_mapping_kind(p, &p->maps.v[j], &dso) != MAPPING_TABLE)
+				continue;
+			if (hash64_find(&seen, (uint64_t)(uintptr_t)dso) != NULL)
+				continue;
+			hash64_put(&seen, (uint64_t)(uintptr_t)dso, 1);
+			t = dso_unwind_table(dso, NULL);
+			if (t != NULL)
+				table_size(t, chunks, pages, rules);
+		}
+	}
+	hash64_release(&seen);
+}
+
+static int load_skeleton(struct session *s, struct err *err)
+{
+	uint32_t chunks, pages, rules;
+	struct stat ns;
+	int rc;
+
+	libbpf_set_print(silent);
+	if (access("/sys/kernel/btf/vmlinux", R_OK) != 0)
+		return err_set(err, -ENOTSUP,
+		        "this kernel offers no BTF (/sys/kernel/btf/vmlinux is missing): rprof "
+		        "needs a kernel "
+		        "built with CONFIG_DEBUG_INFO_BTF, as those of Debian, Ubuntu and Fedora "
+		        "are");
+	s->skel = rprof_bpf__open();
+	if (s->skel == NULL)
+		return err_set(err, -errno, "the BPF object cannot be opened: %s", strerror(errno));
+	if (stat("/proc/self/ns/pid", &ns) != 0)
+		return err_set(
+		        err, -errno, "/proc/self/ns/pid cannot be read: %s", strerror(errno));
+	s->skel->rodata->rp_pidns_dev = ns.st_dev;
+	s->skel->rodata->rp_pidns_ino = ns.st_ino;
+	size_tables(s, &chunks, &pages, &rules);
+	s->nr_cpus = libbpf_num_possible_cpus();
+	if (s->nr_cpus < 1)
+		return err_set(err, -EIO, "the number of CPUs cannot be read");
+	bpf_map__set_max_entries(s->skel->maps.rp_rows, chunks);
+	bpf_map__set_max_entries(s->skel->maps.rp_pages, pages);
+	bpf_map__set_max_entries(s->skel->maps.rp_rules, rules);
+	bpf_map__set_max_entries(s->skel->maps.rp_scratch, (uint32_t)s->nr_cpus * 2);
+	bpf_map__set_max_entries(s->skel->maps.rp_mappings, (uint32_t)s->nr_processes * 2);
+	bpf_program__set_autoload(s->skel->progs.on_cpu_clock, s->options.rate_hz != 0);
+	bpf_program__set_autoload(s->skel->progs.on_sys_enter, s->options.nr_syscalls != 0);
+	rc = rprof_bpf__load(s->skel);
+	if (rc == -EPERM || rc == -EACCES)
+		return permission_error(err, "loading BPF programs", -EPERM);
+	if (rc != 0)
+		return err_set(err, -ENOTSUP,
+		        "this kernel refused the BPF programs: %s (rprof needs Linux 5.17 or "
+		        "newer; RPROF_DEBUG=1 "
+		        "shows the verifier's words)",
+		        strerror(-rc));
+	s->rows =
+	        map_array(s->skel->maps.rp_rows, UNWIND_CHUNK_ROWS * sizeof(uint32_t), &s->rows_sz);
+	s->pages = map_array(s->skel->maps.rp_pages, sizeof(struct unwind_page), &s->pages_sz);
+	s->rules = map_array(s->skel->maps.rp_rules, sizeof(struct unwind_rule), &s->rules_sz);
+	if (s->rows == NULL || s->pages == NULL || s->rules == NULL)
+		return err_set(
+		        err, -ENOMEM, "the BPF tables cannot be mapped: %s", strerror(errno));
+	table_store_init(&s->store, s->rows, chunks, s->pages, pages, s->rules, rules);
+	return 0;
+}
+
+/* Fills one rprof_mapping; skips what the walk cannot use. */
+static int fill_mapping(struct session *s, struct process *p, const struct mapping *m,
+        struct rprof_mapping *out, struct err *err)
+{
+	struct loaded_table t = {0};
+	struct dso *dso;
+	uint64_t bias;
+	int rc = 0;
+
+	*out = (struct rprof_mapping){.start = m->start, .end = m->end};
+	out->kind = process_mapping_kind(p, m, &dso);
+	if (out->kind != MAPPING_TABLE)
+		return 0;
+	if (!dso_load_bias(dso, m, &bias)) {
+		out->kind = MAPPING_NO_TABLE;
+		return 0;
+	}
+	rc = table_store_load(&s->store, dso_unwind_table(dso, NULL), &t);
+	if (rc != 0) {
+		out->kind = MAPPING_NO_TABLE;
+		return err_set(err, rc, "no room for the unwind table of %s", dso_path(dso));
+	}
+	out->bias = bias;
+	out->page0 = t.page0;
+	out->nr_pages = t.nr_pages;
+	out->rule0 = t.rule0;
+	return 0;
+}
+
+static size_t process_index(const struct session *s, const struct process *p)
+{
+	for (size_t i = 0; i < s->nr_processes; i++)
+		if (s->processes[i] == p)
+			return i;
+	return SIZE_MAX;
+}
+
+int session_update_process(struct session *s, struct process *p, struct err *err)
+{
+	size_t index = process_index(s, p);
+	uint32_t tgid = (uint32_t)p->target.pid, slot;
+	struct rprof_proc proc = {0};
+	struct rprof_mappings *maps;
+	char config[512];
+	size_t config_sz;
+	int rc = 0, one;
+
+	if (index == SIZE_MAX)
+		return err_set(err, -EINVAL, "process %u is not part of this recording", tgid);
+	maps = calloc(1, sizeof(*maps));
+	if (maps == NULL)
+		return err_set(err, -ENOMEM, "out of memory");
+	maps->generation = p->generation;
+	for (size_t i = 0; i < p->maps.nr; i++) {
+		if (!(p->maps.v[i].prot & MAPS_PROT_EXEC))
+			continue;
+		if (maps->nr == RPROF_MAX_MAPPINGS) {
+			rc = err_set(err, -ENOSPC,
+			        "process %u has more than %d executable mappings", tgid,
+			        RPROF_MAX_MAPPINGS);
+			break;
+		}
+		one = fill_mapping(s, p, &p->maps.v[i], &maps->m[maps->nr++], err);
+		if (one != 0)
+			rc = one;
+	}
+	/* The walk that runs now keeps the table that is valid now. */
+	s->valid[index] ^= 1;
+	slot = (uint32_t)index * 2 + s->valid[index];
+	if (bpf_map_update_elem(bpf_map__fd(s->skel->maps.rp_mappings), &slot, maps, BPF_ANY) != 0)
+		rc = err_set(err, -errno, "the mappings of process %u cannot be loaded: %s", tgid,
+		        strerror(errno));
+	free(maps);
+	config_sz = p->rt != NULL ? p->ops->walker_config(p->rt, config, sizeof(config)) : 0;
+	if (config_sz != 0 && config_sz == bpf_map__value_size(s->skel->maps.rp_ruby)) {
+		proc.has_ruby = 1;
+		bpf_map_update_elem(bpf_map__fd(s->skel->maps.rp_ruby), &tgid, config, BPF_ANY);
+	}
+	proc.mappings = slot;
+	if (bpf_map_update_elem(bpf_map__fd(s->skel->maps.rp_procs), &tgid, &proc, BPF_ANY) != 0)
+		rc = err_set(err, -errno, "process %u cannot be added: %s", tgid, strerror(errno));
+	return rc;
+}
+
+void session_remove_process(struct session *s, struct process *p)
+{
+	uint32_t tgid = (uint32_t)p->target.pid;
+
+	bpf_map_delete_elem(bpf_map__fd(s->skel->maps.rp_procs), &tgid);
+	bpf_map_delete_elem(bpf_map__fd(s->skel->maps.rp_ruby), &tgid);
+}
+
+static int on_record(void *ctx, void *data, size_t size)
+{
+	struct session *s = ctx;
+
+	if (size >= sizeof(struct rprof_sample))
+		s->drain_fn(s->drain_ctx, data, size);
+	return 0;
+}
+
+static int watch(struct session *s, int fd)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.fd = fd};
+
+	return epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, fd, &ev) == 0 ? 0 : -errno;
+}
+
+int session_new(const struct session_options *options, struct process *const *processes,
+        size_t nr_processes, struct session **out, struct err *err)
+{
+	struct session *s = calloc(1, sizeof(*s));
+	struct syscall_set_abi {
+		uint64_t bit[16];
+	} set = {0};
+	uint32_t zero = 0;
+	int rc;
+
+	if (s == NULL)
+		return err_set(err, -ENOMEM, "out of memory");
+	s->options = *options;
+	s->processes = processes;
+	s->nr_processes = nr_processes;
+	s->stats_fd = -1;
+	s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	s->valid = calloc(nr_processes, sizeof(*s->valid));
+	if (s->epoll_fd < 0 || s->valid == NULL) {
+		rc = err_set(err, -ENOMEM, "out of memory");
+		goto out;
+	}
+	rc = load_skeleton(s, err);
+	if (rc != 0)
+		goto out;
+	s->perf_fds = calloc((size_t)s->nr_cpus, sizeof(*s->perf_fds));
+	s->links = calloc((size_t)s->nr_cpus, sizeof(*s->links));
+	if (s->perf_fds == NULL || s->links == NULL) {
+		rc = err_set(err, -ENOMEM, "out of memory");
+		goto out;
+	}
+	for (int i = 0; i < s->nr_cpus; i++)
+		s->perf_fds[i] = -1;
+	/* Statistics are a nicety: without them the summary says less. */
+	s->stats_fd = bpf_enable_stats(BPF_STATS_RUN_TIME);
+	s->ring = ring_buffer__new(bpf_map__fd(s->skel->maps.rp_ring), on_record, s, NULL);
+	if (s->ring == NULL) {
+		rc = err_set(err, -errno, "the ring buffer cannot be mapped: %s", strerror(errno));
+		goto out;
+	}
+	rc = sideband_new(s->nr_cpus, &s->sideband, err);
+	if (rc != 0) {
+		if (rc == -EPERM || rc == -EACCES)
+			rc = permission_error(err, "opening perf events", -EPERM);
+		goto out;
+	}
+	if (watch(s, ring_buffer__epoll_fd(s->ring)) != 0 ||
+	        sideband_watch(s->sideband, s->epoll_fd) != 0) {
+		rc = err_set(err, -EIO, "events cannot be watched: %s", strerror(errno));
+		goto out;
+	}
+	for (size_t i = 0; i < options->nr_syscalls; i++)
+		if (options->syscalls[i] < 1024)
+			set.bit[options->syscalls[i] / 64] |= 1ULL << (options->syscalls[i] % 64);
+	bpf_map_update_elem(bpf_map__fd(s->skel->maps.rp_syscalls), &zero, &set, BPF_ANY);
+	for (size_t i = 0; i < nr_processes; i++) {
+		rc = session_update_process(s, processes[i], err);
+		if (rc != 0 && rc != -ENOSPC)
+			goto out;
+	}
+	*out = s;
+	return 0;
+out:
+	session_free(s);
+	return rc;
+}
+
+void session_free(struct session *s)
+{
+	if (s == NULL)
+		return;
+	if (s->links != NULL)
+		session_stop(s);
+	free(s->links);
+	free(s->perf_fds);
+	sideband_free(s->sideband);
+	ring_buffer__free(s->ring);
+	if (s->rows != NULL)
+		munmap(s->rows, s->rows_sz);
+	if (s->pages != NULL)
+		munmap(s->pages, s->pages_sz);
+	if (s->rules != NULL)
+		munmap(s->rules, s->rules_sz);
+	table_store_release(&s->store);
+	rprof_bpf__destroy(s->skel);
+	if (s->stats_fd >= 0)
+		close(s->stats_fd);
+	if (s->epoll_fd >= 0)
+		close(s->epoll_fd);
+	free(s->valid);
+	free(s);
+}
+
+static int start_clock(struct session *s, struct err *err)
+{
+	struct perf_event_attr attr = {
+	        .type = PERF_TYPE_SOFTWARE,
+	        .size = sizeof(attr),
+	        .config = PERF_COUNT_SW_CPU_CLOCK,
+	        .freq = 1,
+	        .sample_freq = s->options.rate_hz,
+	};
+	int nr = 0;
+
+	for (int cpu = 0; cpu < s->nr_cpus; cpu++) {
+		int fd =
+		        (int)syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+
+		if (fd < 0 && (errno == ENODEV || errno == EINVAL) && nr > 0)
+			continue; /* possible, but not online */
+		if (fd < 0 && (errno == EACCES || errno == EPERM))
+			return permission_error(err, "sampling the CPUs", -EPERM);
+		if (fd < 0)
+			return err_set(err, -errno, "CPU %d cannot be sampled at %u Hz: %s", cpu,
+			        s->options.rate_hz, strerror(errno));
+		s->links[cpu] = bpf_program__attach_perf_event(s->skel->progs.on_cpu_clock, fd);
+		if (s->links[cpu] == NULL) {
+			int rc = -errno;
+
+			close(fd);
+			return err_set(err, rc, "the sampler cannot be attached to CPU %d: %s", cpu,
+			        strerror(-rc));
+		}
+		s->perf_fds[cpu] = fd; /* closed with its link */
+		nr++;
+	}
+	return 0;
+}
+
+int session_start(struct session *s, struct err *err)
+{
+	int rc;
+
+	if (s->options.rate_hz != 0) {
+		rc = start_clock(s, err);
+		if (rc != 0)
+			return rc;
+	}
+	if (s->options.nr_syscalls != 0) {
+		s->syscall_link = bpf_program__attach(s->skel->progs.on_sys_enter);
+		if (s->syscall_link == NULL)
+			return err_set(
+			        err, -errno, "system calls cannot be traced: %s", strerror(errno));
+	}
+	return 0;
+}
+
+void session_stop(struct session *s)
+{
+	for (int cpu = 0; cpu < s->nr_cpus; cpu++) {
+		bpf_link__destroy(s->links[cpu]);
+		s->links[cpu] = NULL;
+	}
+	bpf_link__destroy(s->syscall_link);
+	s->syscall_link = NULL;
+}
+
+int session_fd(const struct session *s)
+{
+	return s->epoll_fd;
+}
+
+int session_drain(struct session *s,
+        void (*fn)(void *ctx, const struct rprof_sample *sample, size_t size), void *ctx)
+{
+	s->drain_fn = fn;
+	s->drain_ctx = ctx;
+	return ring_buffer__consume(s->ring);
+}
+
+bool session_mapped(struct session *s, void (*fn)(void *ctx, int pid), void *ctx)
+{
+	return sideband_read(s->sideband, fn, ctx);
+}
+
+static uint64_t counter_sum(const struct session *s, uint32_t counter)
+{
+	uint64_t values[s->nr_cpus], sum = 0;
+
+	if (bpf_map_lookup_elem(bpf_map__fd(s->skel->maps.rp_counters), &counter, values) != 0)
+		return 0;
+	for (int i = 0; i < s->nr_cpus; i++)
+		sum += values[i];
+	return sum;
+}
+
+static void add_program(
+        const struct bpf_program *prog, struct session_stats *out, uint32_t *verified)
+{
+	struct bpf_prog_info info = {0};
+	uint32_t len = sizeof(info);
+	int fd = bpf_program__fd(prog);
+
+	if (fd < 0 || bpf_obj_get_info_by_fd(fd, &info, &len) != 0)
+		return;
+	out->bpf_ns += info.run_time_ns;
+	out->bpf_runs += info.run_cnt;
+	out->missed += info.recursion_misses;
+	*verified = info.verified_insns;
+}
+
+void session_stats(const struct session *s, struct session_stats *out)
+{
+	*out = (struct session_stats){
+	        .samples = counter_sum(s, COUNTER_SAMPLES),
+	        .lost = counter_sum(s, COUNTER_LOST_RING),
+	        .no_user = counter_sum(s, COUNTER_NO_USER),
+	};
+	add_program(s->skel->progs.on_cpu_clock, out, &out->verified_cpu);
+	add_program(s->skel->progs.on_sys_enter, out, &out->verified_syscall);
+}

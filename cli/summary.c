@@ -1,0 +1,109 @@
+#include "cli/summary.h"
+
+#include "base/buf.h"
+
+#include <inttypes.h>
+
+static double share(uint64_t part, uint64_t whole)
+{
+	return whole != 0 ? 100.0 * (double)part / (double)whole : 0.0;
+}
+
+/* The reasons of one outcome's stacks: "fiber-switch 3, no-cfi 2". Reasons below 10 are of
+ * transients. */
+static void print_reasons(const struct pipeline_stats *p, bool transient, FILE *out)
+{
+	const char *sep = " (";
+
+	for (int i = 1; i < (int)ARRAY_SIZE(p->reason); i++) {
+		if (p->reason[i] == 0 || (i < REASON_NATIVE_LIMIT) != transient)
+			continue;
+		fprintf(out, "%s%s %" PRIu64, sep, stack_reason_name((enum stack_reason)i),
+		        p->reason[i]);
+		sep = ", ";
+	}
+	if (sep[0] == ',')
+		fputs(")", out);
+}
+
+static void print_outcome(const struct pipeline_stats *p, enum stack_outcome outcome, FILE *out)
+{
+	fprintf(out, "  %-10s %6.2f %%  %" PRIu64, stack_outcome_name(outcome),
+	        share(p->outcome[outcome], p->samples), p->outcome[outcome]);
+	if (outcome == STACK_TRANSIENT || outcome == STACK_TRUNCATED)
+		print_reasons(p, outcome == STACK_TRANSIENT, out);
+	fputc('\n', out);
+}
+
+void summary_print(const struct summary *s, FILE *out)
+{
+	const struct pipeline_stats *p = &s->pipeline;
+	const struct session_stats *ss = &s->session;
+	double seconds = (double)s->duration_ns / 1e9;
+
+	fprintf(out, "%" PRIu64 " samples of %" PRIu64 " thread%s in %.1f s%s\n", p->samples,
+	        p->threads, p->threads == 1 ? "" : "s", seconds,
+	        s->all_exited ? " (the process exited)" : "");
+	if (p->samples != 0) {
+		print_outcome(p, STACK_EXACT, out);
+		print_outcome(p, STACK_TRANSIENT, out);
+		print_outcome(p, STACK_TRUNCATED, out);
+		if (p->outcome[STACK_NO_CONTEXT] != 0)
+			print_outcome(p, STACK_NO_CONTEXT, out);
+	}
+	fprintf(out,
+	        "  lost       %" PRIu64 " (ring buffer full %" PRIu64 ", walk in progress %" PRIu64
+	        ")\n",
+	        ss->lost + ss->missed, ss->lost, ss->missed);
+	if (s->table_losses != 0)
+		fprintf(out, "  libraries without unwind tables: the tables are full\n");
+	if (p->bad_records != 0)
+		fprintf(out, "  records that were not understood: %" PRIu64 "\n", p->bad_records);
+	fprintf(out, "cost: rprof %.2f %% of one CPU", share(s->own_cpu_ns, s->duration_ns));
+	if (ss->bpf_runs != 0)
+		fprintf(out, ", in the kernel %.2f %% (%.1f us a sample)",
+		        share(ss->bpf_ns, s->duration_ns),
+		        (double)ss->bpf_ns / 1e3 / (double)(ss->samples != 0 ? ss->samples : 1));
+	fprintf(out, "\nrecording: %s\n", s->path);
+	if (p->samples == 0)
+		fprintf(out, "next: nothing was recorded: was the process idle? CPU samples are "
+		             "taken only while it runs\n");
+	else
+		fprintf(out, "next: rprof flamegraph %s -o flamegraph.html   or: rprof report %s\n",
+		        s->path, s->path);
+}
+
+void summary_print_json(const struct summary *s, FILE *out)
+{
+	const struct pipeline_stats *p = &s->pipeline;
+	const struct session_stats *ss = &s->session;
+	const char *sep = "";
+	struct buf path;
+
+	buf_init(&path, 65536);
+	buf_json_str(&path, s->path);
+	fprintf(out,
+	        "{\"recording\":%s,\"duration_ns\":%" PRIu64 ",\"rate_hz\":%u,\"samples\":%" PRIu64
+	        ",\"threads\":%" PRIu64 ",\"exited\":%s,\"outcomes\":{",
+	        path.data != NULL ? path.data : "null", s->duration_ns, s->rate_hz, p->samples,
+	        p->threads, s->all_exited ? "true" : "false");
+	for (int i = STACK_EXACT; i <= STACK_NO_CONTEXT; i++)
+		fprintf(out, "%s\"%s\":%" PRIu64, i == STACK_EXACT ? "" : ",",
+		        stack_outcome_name((enum stack_outcome)i), p->outcome[i]);
+	fputs("},\"reasons\":{", out);
+	for (int i = 1; i < (int)ARRAY_SIZE(p->reason); i++) {
+		if (p->reason[i] == 0)
+			continue;
+		fprintf(out, "%s\"%s\":%" PRIu64, sep, stack_reason_name((enum stack_reason)i),
+		        p->reason[i]);
+		sep = ",";
+	}
+	fprintf(out,
+	        "},\"lost\":{\"ring-buffer-full\":%" PRIu64 ",\"walk-in-progress\":%" PRIu64
+	        ",\"unwind-tables-full\":%" PRIu64 "},\"recorder_cpu_ns\":%" PRIu64
+	        ",\"bpf_run_ns\":%" PRIu64 ",\"bpf_runs\":%" PRIu64
+	        ",\"verified_instructions\":{\"cpu\":%u,\"syscall\":%u}}\n",
+	        ss->lost, ss->missed, s->table_losses, s->own_cpu_ns, ss->bpf_ns, ss->bpf_runs,
+	        ss->verified_cpu, ss->verified_syscall);
+	buf_release(&path);
+}

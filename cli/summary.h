@@ -1,0 +1,21 @@
+/* What a recording ends with: how much, how well, at what cost, and what to do next. */
+#ifndef CLI_SUMMARY_H
+#define CLI_SUMMARY_H
+
+#include "cli/pipeline.h"
+#include "cli/session.h"
+#include <stdio.h>
+
+struct summary {
+	const char *path;
+	uint64_t duration_ns, own_cpu_ns, table_losses;
+	uint32_t rate_hz;
+	bool all_exited;
+	struct pipeline_stats pipeline;
+	struct session_stats session;
+};
+
+void summary_print(const struct summary *s, FILE *out);
+void summary_print_json(const struct summary *s, FILE *out);
+
+#endif

@@ -1,0 +1,109 @@
+#include "cli/tables.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+void table_size(const struct unwind_table *t, uint32_t *chunks, uint32_t *pages, uint32_t *rules)
+{
+	uint32_t fill = 0, nr = 1;
+
+	for (size_t i = 0; i < t->nr_pages; i++) {
+		if (fill + t->pages[i].nr > UNWIND_CHUNK_ROWS) {
+			nr++;
+			fill = 0;
+		}
+		fill += t->pages[i].nr;
+	}
+	*chunks += nr;
+	*pages += (uint32_t)t->nr_pages;
+	*rules += (uint32_t)t->nr_rules;
+}
+
+void table_store_init(struct table_store *store, uint32_t *rows, uint32_t max_chunks,
+        struct unwind_page *pages, uint32_t max_pages, struct unwind_rule *rules,
+        uint32_t max_rules)
+{
+	*store = (struct table_store){
+	        .rows = rows,
+	        .pages = pages,
+	        .rules = rules,
+	        .max_chunks = max_chunks,
+	        .max_pages = max_pages,
+	        .max_rules = max_rules,
+	};
+	hash64_init(&store->loaded);
+}
+
+void table_store_release(struct table_store *store)
+{
+	hash64_release(&store->loaded);
+	free(store->tables);
+	*store = (struct table_store){0};
+}
+
+/* Copies the rows of one page to where they do not straddle a chunk. */
+static int page_load(struct table_store *store, const struct unwind_table *table, size_t i)
+{
+	const struct unwind_table_page *page = &table->pages[i];
+
+	if (page->nr > UNWIND_CHUNK_ROWS)
+		return -E2BIG;
+	if (store->chunk_fill + page->nr > UNWIND_CHUNK_ROWS) {
+		store->chunk++;
+		store->chunk_fill = 0;
+	}
+	if (store->chunk >= store->max_chunks)
+		return -ENOSPC;
+	memcpy(&store->rows[(size_t)store->chunk * UNWIND_CHUNK_ROWS + store->chunk_fill],
+	        &table->rows[page->first], page->nr * sizeof(uint32_t));
+	store->pages[store->nr_pages++] = (struct unwind_page){
+	        .chunk = store->chunk,
+	        .first = (uint16_t)store->chunk_fill,
+	        .nr = (uint16_t)page->nr,
+	};
+	store->chunk_fill += page->nr;
+	return 0;
+}
+
+int table_store_load(
+        struct table_store *store, const struct unwind_table *table, struct loaded_table *out)
+{
+	uint64_t key = (uint64_t)(uintptr_t)table, *found = hash64_find(&store->loaded, key);
+	struct loaded_table t, *tables;
+	int rc;
+
+	if (found != NULL) {
+		*out = store->tables[*found];
+		return 0;
+	}
+	if (table->nr_pages > store->max_pages - store->nr_pages ||
+	        table->nr_rules > store->max_rules - store->nr_rules)
+		return -ENOSPC;
+	t = (struct loaded_table){
+	        .page0 = store->nr_pages,
+	        .nr_pages = (uint32_t)table->nr_pages,
+	        .rule0 = store->nr_rules,
+	};
+	for (size_t i = 0; i < table->nr_pages; i++) {
+		rc = page_load(store, table, i);
+		if (rc != 0) {
+			store->nr_pages = t.page0;
+			return rc;
+		}
+	}
+	memcpy(&store->rules[store->nr_rules], table->rules,
+	        table->nr_rules * sizeof(*table->rules));
+	store->nr_rules += (uint32_t)table->nr_rules;
+
+	tables = realloc(store->tables, (store->nr_tables + 1) * sizeof(*tables));
+	if (tables == NULL)
+		return -ENOMEM;
+	store->tables = tables;
+	rc = hash64_put(&store->loaded, key, store->nr_tables);
+	if (rc != 0)
+		return rc;
+	store->tables[store->nr_tables++] = t;
+	*out = t;
+	return 0;
+}
