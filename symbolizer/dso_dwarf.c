@@ -1,15 +1,451 @@
+/*
+ * Source lines, inlined functions and structure members, by libdw.
+ *
+ * libdw finds the compilation unit of an address by .debug_aranges, which clang doesn't write, and
+ * the functions of a unit by walking all of it each time. So both are kept here as sorted arrays:
+ * the units' ranges for the file, the functions' for each unit that an address fell into.
+ */
 #include "symbolizer/dso_internal.h"
+#include <dwarf.h>
+#include <elfutils/libdw.h>
+#include <libelf.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	NR_DIES_MAX = 1 << 24, /* looked at in one walk: a broken tree must not keep us */
+	NR_RANGES_MAX = 1 << 22,
+	NAMESPACE_DEPTH_MAX = 32,
+	INLINE_DEPTH_MAX = 64,
+};
+
+struct die_range {
+	uint64_t start, end;
+	Dwarf_Off die;
+};
+
+struct die_ranges {
+	struct die_range *v; /* owned, ascending by start */
+	size_t nr, cap;
+};
+
+struct unit {
+	Dwarf_Off die;
+	struct die_ranges functions;
+};
+
+struct dso_dwarf {
+	Elf *elf;
+	Dwarf *dw;
+	struct die_ranges units;
+	struct unit *seen; /* owned: units whose functions were read */
+	size_t nr_seen, cap_seen;
+	struct hash64 by_die; /* a unit's DIE to its index in seen */
+};
+
+/* ---- ranges ---------------------------------------------------------------------------------- */
+
+static void ranges_add(struct die_ranges *r, uint64_t start, uint64_t end, Dwarf_Off die)
+{
+	if (start >= end || start == 0 || r->nr == NR_RANGES_MAX)
+		return; /* at 0: code that the linker dropped */
+	if (r->nr == r->cap) {
+		size_t cap = r->cap == 0 ? 64 : r->cap * 2;
+		struct die_range *v = reallocarray(r->v, cap, sizeof(*v));
+
+		if (v == NULL)
+			return; /* lines will be missing */
+		r->v = v;
+		r->cap = cap;
+	}
+	r->v[r->nr++] = (struct die_range){start, end, die};
+}
+
+static void ranges_add_die(struct die_ranges *r, Dwarf_Die *die)
+{
+	Dwarf_Addr base, start, end;
+	ptrdiff_t at = 0;
+
+	for (size_t i = 0;
+	        i < NR_RANGES_MAX && (at = dwarf_ranges(die, at, &base, &start, &end)) > 0; i++)
+		ranges_add(r, start, end, dwarf_dieoffset(die));
+}
+
+static int compare_ranges(const void *a, const void *b)
+{
+	const struct die_range *x = a, *y = b;
+
+	return x->start != y->start ? (x->start > y->start) - (x->start < y->start)
+	                            : (x->die > y->die) - (x->die < y->die);
+}
+
+static void ranges_sort(struct die_ranges *r)
+{
+	if (r->nr > 0)
+		qsort(r->v, r->nr, sizeof(*r->v), compare_ranges);
+}
+
+/* The last range that begins at or below addr, if it holds addr. */
+static const struct die_range *ranges_find(const struct die_ranges *r, uint64_t addr)
+{
+	size_t lo = 0, hi = r->nr;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (r->v[mid].start <= addr)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo > 0 && addr < r->v[lo - 1].end ? &r->v[lo - 1] : NULL;
+}
+
+/* ---- opening -----------------------------------------------------------------------------------
+ */
+
+static bool has_debug_info(const struct elf_file *f)
+{
+	static const char *const names[] = {".debug_info", ".zdebug_info"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		const Elf64_Shdr *sh = elf_file_find_section(f, names[i]);
+
+		if (sh != NULL && sh->sh_type != SHT_NOBITS)
+			return true;
+	}
+	return false;
+}
+
+/* libelf trusts more than we do: each section must lie in the file. */
+static bool sections_are_sound(const struct elf_file *f)
+{
+	for (size_t i = 0; i < f->nr_shdrs; i++) {
+		const Elf64_Shdr *sh = &f->shdrs[i];
+
+		if (i > 0 && sh->sh_type != SHT_NOBITS && sh->sh_type != SHT_NULL &&
+		        (sh->sh_offset > f->size || sh->sh_size > f->size - sh->sh_offset))
+			return false;
+	}
+	return true;
+}
+
+static void collect_units(struct dso_dwarf *d)
+{
+	Dwarf_CU *cu = NULL;
+	Dwarf_Die die, sub;
+	uint8_t type;
+
+	for (size_t i = 0; i < NR_RANGES_MAX; i++) {
+		if (dwarf_get_units(d->dw, cu, &cu, NULL, &type, &die, &sub) != 0)
+			break;
+		if (type == DW_UT_compile || type == DW_UT_skeleton)
+			ranges_add_die(&d->units, &die);
+	}
+	ranges_sort(&d->units);
+}
+
+static struct dso_dwarf *dwarf_open(const struct elf_file *f)
+{
+	struct dso_dwarf *d;
+
+	if (f == NULL || f->fd < 0 || !has_debug_info(f) || !sections_are_sound(f) ||
+	        elf_version(EV_CURRENT) == EV_NONE)
+		return NULL;
+	d = calloc(1, sizeof(*d));
+	if (d == NULL)
+		return NULL;
+	hash64_init(&d->by_die);
+	/* Not ELF_C_READ_MMAP: see elf_file.h. */
+	d->elf = elf_begin(f->fd, ELF_C_READ, NULL);
+	d->dw = d->elf != NULL ? dwarf_begin_elf(d->elf, DWARF_C_READ, NULL) : NULL;
+	if (d->dw == NULL) {
+		dso_dwarf_free(d);
+		return NULL;
+	}
+	collect_units(d);
+	return d;
+}
+
+static struct dso_dwarf *dso_dwarf(struct dso *dso)
+{
+	if (!dso->tried_dwarf) {
+		dso->tried_dwarf = true;
+		dso->dwarf = dwarf_open(&dso->elf);
+		if (dso->dwarf == NULL)
+			dso->dwarf = dwarf_open(dso_debug_file(dso));
+	}
+	return dso->dwarf;
+}
+
+void dso_dwarf_free(struct dso_dwarf *d)
+{
+	if (d == NULL)
+		return;
+	for (size_t i = 0; i < d->nr_seen; i++)
+		free(d->seen[i].functions.v);
+	free(d->seen);
+	free(d->units.v);
+	hash64_release(&d->by_die);
+	dwarf_end(d->dw);
+	elf_end(d->elf);
+	free(d);
+}
+
+/* ---- functions of a unit
+ * -------------------------------------------------------------------------- */
+
+static bool holds_functions(int tag)
+{
+	return tag == DW_TAG_namespace || tag == DW_TAG_module || tag == DW_TAG_class_type ||
+	       tag == DW_TAG_structure_type || tag == DW_TAG_union_type ||
+	       tag == DW_TAG_enumeration_type;
+}
+
+/* The next sibling, which a broken file may place before its elder. */
+static bool next_sibling(Dwarf_Die *die, size_t *budget)
+{
+	Dwarf_Off before = dwarf_dieoffset(die);
+	Dwarf_Die next;
+
+	if (*budget == 0 || dwarf_siblingof(die, &next) != 0 || dwarf_dieoffset(&next) <= before)
+		return false;
+	(*budget)--;
+	*die = next;
+	return true;
+}
+
+static void collect_functions(struct die_ranges *r, Dwarf_Die *parent, int depth, size_t *budget)
+{
+	Dwarf_Die die;
+
+	if (dwarf_child(parent, &die) != 0)
+		return;
+	do {
+		int tag = dwarf_tag(&die);
+
+		if (tag == DW_TAG_subprogram)
+			ranges_add_die(r, &die);
+		else if (depth < NAMESPACE_DEPTH_MAX && holds_functions(tag))
+			collect_functions(r, &die, depth + 1, budget);
+	} while (next_sibling(&die, budget));
+}
+
+static const struct die_ranges *functions_of(struct dso_dwarf *d, Dwarf_Die *cu)
+{
+	Dwarf_Off key = dwarf_dieoffset(cu);
+	const uint64_t *i = hash64_find(&d->by_die, key);
+	size_t budget = NR_DIES_MAX;
+
+	if (i != NULL)
+		return &d->seen[*i].functions;
+	if (d->nr_seen == d->cap_seen) {
+		size_t cap = d->cap_seen == 0 ? 16 : d->cap_seen * 2;
+		struct unit *seen = reallocarray(d->seen, cap, sizeof(*seen));
+
+		if (seen == NULL)
+			return NULL;
+		d->seen = seen;
+		d->cap_seen = cap;
+	}
+	if (hash64_put(&d->by_die, key, d->nr_seen) != 0)
+		return NULL;
+	struct unit *unit = &d->seen[d->nr_seen++];
+
+	*unit = (struct unit){.die = key};
+	collect_functions(&unit->functions, cu, 0, &budget);
+	ranges_sort(&unit->functions);
+	return &unit->functions;
+}
+
+/* ---- resolving
+ * ---------------------------------------------------------------------------------------- */
+
+/*
+ * The chain of DIEs around addr inside a function: chain[0] is the function, then each inlined
+ * call. Lexical blocks are passed through.
+ */
+static size_t find_chain(Dwarf_Die *function, uint64_t addr, Dwarf_Die chain[INLINE_DEPTH_MAX])
+{
+	size_t nr = 1, budget = NR_DIES_MAX;
+	Dwarf_Die parent = *function, die;
+	bool deeper = true;
+
+	chain[0] = *function;
+	while (deeper && dwarf_child(&parent, &die) == 0) {
+		deeper = false;
+		do {
+			int tag = dwarf_tag(&die);
+
+			if ((tag != DW_TAG_inlined_subroutine && tag != DW_TAG_lexical_block) ||
+			        dwarf_haspc(&die, addr) != 1)
+				continue;
+			if (tag == DW_TAG_inlined_subroutine) {
+				if (nr == INLINE_DEPTH_MAX)
+					return nr;
+				chain[nr++] = die;
+			}
+			parent = die;
+			deeper = true;
+			break;
+		} while (next_sibling(&die, &budget));
+	}
+	return nr;
+}
+
+static const char *name_of(Dwarf_Die *die)
+{
+	Dwarf_Attribute attr;
+
+	return dwarf_formstring(dwarf_attr_integrate(die, DW_AT_name, &attr));
+}
+
+static uint32_t attr_u32(Dwarf_Die *die, unsigned int name)
+{
+	Dwarf_Attribute attr;
+	Dwarf_Word v;
+
+	/* Of this DIE alone: the call's place isn't the inlined function's. */
+	if (dwarf_attr(die, name, &attr) == NULL || dwarf_formudata(&attr, &v) != 0 ||
+	        v > UINT32_MAX)
+		return 0;
+	return (uint32_t)v;
+}
+
+static void set_call_place(Dwarf_Die *cu, Dwarf_Die *inlined, struct frame *caller)
+{
+	uint32_t file = attr_u32(inlined, DW_AT_call_file);
+	Dwarf_Files *files;
+	size_t nr;
+
+	caller->line = attr_u32(inlined, DW_AT_call_line);
+	if (caller->line != 0 && dwarf_getsrcfiles(cu, &files, &nr) == 0 && file < nr)
+		caller->path = dwarf_filesrc(files, file, NULL, NULL);
+}
+
+static void set_line(Dwarf_Die *cu, uint64_t addr, struct frame *frame)
+{
+	Dwarf_Line *line = dwarf_getsrc_die(cu, addr);
+	int lineno;
+
+	if (line == NULL)
+		return;
+	frame->path = dwarf_linesrc(line, NULL, NULL);
+	if (frame->path != NULL && dwarf_lineno(line, &lineno) == 0 && lineno > 0)
+		frame->line = (uint32_t)lineno;
+}
 
 size_t dso_dwarf_resolve(struct dso *dso, uint64_t vaddr, struct frame *out, size_t max)
 {
-	return 0;
+	struct dso_dwarf *d = dso_dwarf(dso);
+	const struct die_range *unit = d != NULL ? ranges_find(&d->units, vaddr) : NULL;
+	const struct die_range *function = NULL;
+	const struct die_ranges *functions;
+	Dwarf_Die cu, die, chain[INLINE_DEPTH_MAX];
+	size_t nr = 0;
+
+	if (max == 0 || unit == NULL || dwarf_offdie(d->dw, unit->die, &cu) == NULL)
+		return 0;
+	functions = functions_of(d, &cu);
+	if (functions != NULL)
+		function = ranges_find(functions, vaddr);
+	if (function != NULL && dwarf_offdie(d->dw, function->die, &die) != NULL)
+		nr = find_chain(&die, vaddr, chain);
+	/* Innermost first: frame i is chain[nr - 1 - i], called at the place that chain[nr - i]
+	 * names. */
+	for (size_t i = 0; i < MAX(nr, 1) && i < max; i++) {
+		struct frame *frame = &out[i];
+
+		*frame = (struct frame){0};
+		if (i == 0)
+			set_line(&cu, vaddr, frame);
+		else
+			set_call_place(&cu, &chain[nr - i], frame);
+		if (nr > 0)
+			frame->name = name_of(&chain[nr - 1 - i]);
+		if (i + 1 < nr)
+			frame->flags |= FRAME_F_INLINED;
+		if (frame->name == NULL && i + 1 < nr)
+			frame->name = "?";
+	}
+	return MIN(MAX(nr, 1), max);
 }
 
-void dso_dwarf_free(struct dso_dwarf *dwarf)
+/* ---- structure members
+ * ---------------------------------------------------------------------------------- */
+
+static bool member_offset(
+        Dwarf_Die *type, const char *member, int depth, size_t *budget, uint64_t *offset)
 {
+	Dwarf_Die die, inner;
+	Dwarf_Attribute attr;
+	Dwarf_Word at;
+
+	if (depth > NAMESPACE_DEPTH_MAX || dwarf_child(type, &die) != 0)
+		return false;
+	do {
+		const char *name = dwarf_diename(&die);
+
+		if (dwarf_tag(&die) != DW_TAG_member)
+			continue;
+		at = 0; /* members of a union have no location */
+		if (dwarf_attr_integrate(&die, DW_AT_data_member_location, &attr) != NULL &&
+		        dwarf_formudata(&attr, &at) != 0)
+			continue;
+		if (name != NULL && strcmp(name, member) == 0) {
+			*offset = at;
+			return dwarf_hasattr(&die, DW_AT_data_bit_offset) == 0;
+		}
+		/* Members of an anonymous struct count as the outer one's. */
+		if (name == NULL &&
+		        dwarf_formref_die(dwarf_attr(&die, DW_AT_type, &attr), &inner) != NULL &&
+		        member_offset(&inner, member, depth + 1, budget, offset)) {
+			*offset += at;
+			return true;
+		}
+	} while (next_sibling(&die, budget));
+	return false;
+}
+
+static bool find_member(
+        Dwarf_Die *cu, const char *type, const char *member, size_t *budget, uint64_t *offset)
+{
+	Dwarf_Die die;
+
+	if (dwarf_child(cu, &die) != 0)
+		return false;
+	do {
+		int tag = dwarf_tag(&die);
+		const char *name;
+
+		if (tag != DW_TAG_structure_type && tag != DW_TAG_union_type)
+			continue;
+		name = dwarf_diename(&die);
+		if (name != NULL && strcmp(name, type) == 0 &&
+		        dwarf_hasattr(&die, DW_AT_declaration) == 0 &&
+		        member_offset(&die, member, 0, budget, offset))
+			return true;
+	} while (next_sibling(&die, budget));
+	return false;
 }
 
 bool dso_dwarf_member(struct dso *dso, const char *type, const char *member, uint64_t *offset)
 {
+	struct dso_dwarf *d = dso_dwarf(dso);
+	size_t budget = NR_DIES_MAX;
+	Dwarf_CU *cu = NULL;
+	Dwarf_Die die, sub;
+	uint8_t unit_type;
+	uint64_t found;
+
+	if (d == NULL)
+		return false;
+	while (budget > 0 && dwarf_get_units(d->dw, cu, &cu, NULL, &unit_type, &die, &sub) == 0) {
+		budget--;
+		if (find_member(&die, type, member, &budget, &found)) {
+			*offset = found;
+			return true;
+		}
+	}
 	return false;
 }

@@ -65,15 +65,16 @@ static bool is_text(char type)
 	return type == 't' || type == 'T' || type == 'w' || type == 'W';
 }
 
-/* How little a reader wants an alias. SYSCALL_DEFINE0 of the kernel's syscall_wrapper.h makes
- * __ia32_sys_getpid an alias of __x64_sys_getpid; sections' bounds (_stext, __entry_text_start)
- * stand where functions do. */
+/* How little a reader wants an alias. SYSCALL_DEFINE0 of the kernel's syscall_wrapper.h gives
+ * __do_sys_getpid two aliases, of which __x64_sys_getpid is what other system calls are called;
+ * sections' bounds (_stext,
+ * __entry_text_start) stand where functions do. */
 static size_t alias_rank(const char *name)
 {
 	size_t len = strlen(name), rank = MIN(strspn(name, "_"), 8);
 
-	if (strncmp(name, "__ia32_", 7) == 0)
-		rank++;
+	if (strncmp(name, "__x64_sys_", 10) == 0)
+		rank = 0;
 	if ((len > 6 && strcmp(name + len - 6, "_start") == 0) ||
 	        (len > 4 && strcmp(name + len - 4, "_end") == 0))
 		rank += 16;
