@@ -141,9 +141,11 @@ PREFIX ?= /usr/local
 install: all ## install to $(PREFIX), or below $(DESTDIR)
 	install -D -m 755 build/rprof $(DESTDIR)$(PREFIX)/bin/rprof
 	install -D -m 644 docs/rprof.1 $(DESTDIR)$(PREFIX)/share/man/man1/rprof.1
+	install -D -m 644 completions/rprof.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/rprof
 
 uninstall: ## remove what `make install` installed
-	rm -f $(DESTDIR)$(PREFIX)/bin/rprof $(DESTDIR)$(PREFIX)/share/man/man1/rprof.1
+	rm -f $(DESTDIR)$(PREFIX)/bin/rprof $(DESTDIR)$(PREFIX)/share/man/man1/rprof.1 \
+		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/rprof
 
 compile_commands.json: ## for clangd and clang-tidy
 	$(Q)for f in $(lib_src) $(cli_src) $(wildcard tests/unit/*.c); do \
