@@ -2,7 +2,7 @@
 const ROW = 21; /* CSS pixels from one row to the next */
 const GAP = 1;
 const MIN_WIDTH = 1; /* narrower frames are drawn together as one grey box */
-const TEXT_PAD = 5;
+const TEXT_PAD = 6;
 const ZOOM_MS = 160;
 
 class Graph {
@@ -293,13 +293,15 @@ class Graph {
 	paintRing(b) {
 		const { ctx, colours } = this;
 
-		ctx.lineWidth = this.active ? 3 : 1.5;
+		const wide = this.active ? 2.5 : 1.5;
+		ctx.lineWidth = wide;
 		ctx.strokeStyle = colours.ring;
-		ctx.strokeRect(b.x + 1.5, b.y + 1.5, Math.max(b.w - 4, 1), b.h - 3);
-		if (this.active && b.w > 12) {
+		ctx.strokeRect(b.x + wide / 2, b.y + wide / 2, Math.max(b.w - wide - GAP, 1), b.h - wide);
+		/* A second line, so that the ring shows on any colour. */
+		if (b.w > 12) {
 			ctx.lineWidth = 1;
 			ctx.strokeStyle = colours.ringInner;
-			ctx.strokeRect(b.x + 3.5, b.y + 3.5, b.w - 8, b.h - 7);
+			ctx.strokeRect(b.x + wide + 0.5, b.y + wide + 0.5, b.w - 2 * wide - 1 - GAP, b.h - 2 * wide - 1);
 		}
 	}
 }
