@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 /* Room in the tables for what the processes map later: dlopen'ed extensions. */
-enum { SPARE_CHUNKS = 768, SPARE_PAGES = 16384, SPARE_RULES = 32768 };
+enum { SPARE_CHUNKS = 64, SPARE_PAGES = 16384, SPARE_RULES = 16384 };
 
 struct session {
 	struct session_options options;
@@ -91,9 +91,9 @@ static void *map_array(const struct bpf_map *map, size_t stride, size_t *sz)
 static void size_tables(struct session *s, uint32_t *chunks, uint32_t *pages, uint32_t *rules)
 {
 	struct hash64 seen;
+	uint64_t rows = 0;
 
 	hash64_init(&seen);
-	*chunks = SPARE_CHUNKS;
 	*pages = SPARE_PAGES;
 	*rules = SPARE_RULES;
 	for (size_t i = 0; i < s->nr_processes; i++) {
@@ -111,10 +111,11 @@ static void size_tables(struct session *s, uint32_t *chunks, uint32_t *pages, ui
 			hash64_put(&seen, (uint64_t)(uintptr_t)dso, 1);
 			t = dso_unwind_table(dso, NULL);
 			if (t != NULL)
-				table_size(t, chunks, pages, rules);
+				table_size(t, &rows, pages, rules);
 		}
 	}
 	hash64_release(&seen);
+	*chunks = SPARE_CHUNKS + (uint32_t)(rows + rows / 4) / UNWIND_CHUNK_ROWS;
 }
 
 static int load_skeleton(struct session *s, struct err *err)
@@ -223,7 +224,9 @@ int session_update_process(struct session *s, struct process *p, struct err *err
 		return err_set(err, -ENOMEM, "out of memory");
 	maps->generation = p->generation;
 	for (size_t i = 0; i < p->maps.nr; i++) {
-		if (!(p->maps.v[i].prot & MAPS_PROT_EXEC))
+		/* The kernel-side search compares addresses below 2^63: [vsyscall] is none of them.
+		 */
+		if (!(p->maps.v[i].prot & MAPS_PROT_EXEC) || p->maps.v[i].start >> 63 != 0)
 			continue;
 		if (maps->nr == RPROF_MAX_MAPPINGS) {
 			rc = err_set(err, -ENOSPC,

@@ -4,18 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-void table_size(const struct unwind_table *t, uint32_t *chunks, uint32_t *pages, uint32_t *rules)
+void table_size(const struct unwind_table *t, uint64_t *rows, uint32_t *pages, uint32_t *rules)
 {
-	uint32_t fill = 0, nr = 1;
-
-	for (size_t i = 0; i < t->nr_pages; i++) {
-		if (fill + t->pages[i].nr > UNWIND_CHUNK_ROWS) {
-			nr++;
-			fill = 0;
-		}
-		fill += t->pages[i].nr;
-	}
-	*chunks += nr;
+	*rows += t->nr_rows;
 	*pages += (uint32_t)t->nr_pages;
 	*rules += (uint32_t)t->nr_rules;
 }

@@ -26,8 +26,8 @@ struct table_store {
 	size_t nr_tables;
 };
 
-/* How many chunks, pages and rules a table takes at most. Adds to the counters. */
-void table_size(const struct unwind_table *t, uint32_t *chunks, uint32_t *pages, uint32_t *rules);
+/* Adds what a table takes to the counters. Rows in chunks leave some of each chunk's end unused. */
+void table_size(const struct unwind_table *t, uint64_t *rows, uint32_t *pages, uint32_t *rules);
 
 /* The memory stays the caller's. */
 void table_store_init(struct table_store *store, uint32_t *rows, uint32_t max_chunks,

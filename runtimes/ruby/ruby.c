@@ -42,6 +42,30 @@ static enum native_role ruby_native_role(const struct runtime *rt, uint64_t pc)
 	return in_ranges(rt->jit, rt->nr_jit, pc) ? NATIVE_JIT : NATIVE_PLAIN;
 }
 
+/* The interpreter's loop has no symbol in any distribution's build, its entry none since 3.3. */
+static const char *ruby_native_name(const struct runtime *rt, uint64_t pc)
+{
+	switch (ruby_native_role(rt, pc)) {
+	case NATIVE_ENTRY:
+		return "rb_vm_exec";
+	case NATIVE_LOOP:
+		return "vm_exec_core";
+	default:
+		return NULL;
+	}
+}
+
+/* `require` loads a library as code of the program by calling its Init_NAME (dln.c, init_funcname). */
+static bool ruby_is_extension(const struct runtime *rt, struct dso *dso)
+{
+	const char *name = dso_name(dso);
+	char init[128];
+
+	(void)rt;
+	snprintf(init, sizeof(init), "Init_%.*s", (int)strcspn(name, "."), name);
+	return dso_find_symbol(dso, init) != NULL;
+}
+
 static const struct dso *ruby_dso(const struct runtime *rt)
 {
 	return rt->dso;
@@ -150,6 +174,8 @@ const struct runtime_ops ruby_runtime = {
         .frame_class = ruby_frame_class,
         .resolve = ruby_resolve,
         .native_role = ruby_native_role,
+        .native_name = ruby_native_name,
+        .is_extension = ruby_is_extension,
         .dso = ruby_dso,
         .thread_name = ruby_thread_name,
         .description = ruby_description,
