@@ -79,10 +79,12 @@ bool dso_load_bias(const struct dso *dso, const struct mapping *mapping, uint64_
 		if (ph->p_type != PT_LOAD || ph->p_filesz == 0 || off < first ||
 		        off >= ((last + page - 1) & ~(page - 1)))
 			continue;
-		/* Two segments may share a page of the file: the protection tells them apart. RELRO
-		 * takes the right to write away later, so it counts for less. */
-		score = 2 * (((ph->p_flags & PF_X) != 0) ==
+		/* Two segments may share a page of the file: the protection tells them apart, and
+		 * where the segment begins. RELRO takes the right to write away later, so that
+		 * counts for least. */
+		score = 4 * (((ph->p_flags & PF_X) != 0) ==
 		                    ((mapping->prot & MAPS_PROT_EXEC) != 0)) +
+		        2 * (off == first) +
 		        (((ph->p_flags & PF_W) != 0) == ((mapping->prot & MAPS_PROT_WRITE) != 0));
 		if (score > best) {
 			best = score;

@@ -17,8 +17,8 @@
 
 enum { NR_SYMBOLS_MAX = 1 << 24, DEBUGDATA_SZ_MAX = 1 << 28, DEBUGDATA_MEM_MAX = 1 << 28 };
 
-/* Why an alias is less wanted, worst first. The lower bits: leading underscores. */
-enum { RANK_LOCAL = 0x80, RANK_OLD_VERSION = 0x40, RANK_WEAK = 0x08, RANK_UNDERSCORES = 0x07 };
+/* Why an alias is less wanted, worst first; in between: the number of leading underscores. */
+enum { RANK_LOCAL = 0x80, RANK_OLD_VERSION = 0x40, RANK_UNDERSCORES_MAX = 7, RANK_WEAK = 0x01 };
 
 void dso_symbols_release(struct dso_symbols *s)
 {
@@ -159,7 +159,7 @@ static uint8_t rank_of(const Elf64_Sym *sym, const char *name, bool old_version)
 	return (uint8_t)((ELF64_ST_BIND(sym->st_info) == STB_LOCAL ? RANK_LOCAL : 0) |
 	                 (old_version ? RANK_OLD_VERSION : 0) |
 	                 (ELF64_ST_BIND(sym->st_info) == STB_WEAK ? RANK_WEAK : 0) |
-	                 MIN(underscores, RANK_UNDERSCORES));
+	                 MIN(underscores, RANK_UNDERSCORES_MAX) << 1);
 }
 
 static bool is_wanted(const Elf64_Sym *sym)
@@ -475,7 +475,7 @@ static bool span_of(struct dso *dso, uint32_t index, struct span *out)
 		if (end < sym->vaddr)
 			return false;
 	} else if (!dso_fde_at(dso, sym->vaddr, &start, &end) ||
-			(start != sym->vaddr && start + 1 != sym->vaddr)) {
+	           (start != sym->vaddr && start + 1 != sym->vaddr)) {
 		return false; /* a signal trampoline's FDE begins a byte before it */
 	}
 	*out = (struct span){sym->vaddr, end, index};
