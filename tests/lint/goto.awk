@@ -1,7 +1,8 @@
 # A jump to `out` with rc still 0 reports success for a failure, and no compiler says a word. So it has two
-# spellings: right behind a test of rc, or right behind an assignment to it. Prints each other one.
-BEGIN { rc = "(^|[^A-Za-z0-9_])rc" }
-FNR == 1 { pending = previous = ""; in_comment = 0 }
+# spellings: right behind a test of rc, or right behind an assignment to it; or rc is still the error that it began
+# with (`int rc = -ENOMEM`). In cli/ the variable may be `code`, an exit code. Prints each other jump.
+BEGIN { rc = "(^|[^A-Za-z0-9_])(rc|code)" }
+FNR == 1 { pending = previous = ""; in_comment = begun_with_error = 0 }
 {
 	line = $0
 	if (in_comment) {
@@ -28,11 +29,13 @@ FNR == 1 { pending = previous = ""; in_comment = 0 }
 				fine = previous ~ rc "[ \t]*=[^=]"
 			else
 				fine = previous ~ rc "[^A-Za-z0-9_]"
-			if (!fine) {
+			if (!fine && !begun_with_error) {
 				printf "%s:%d: `goto out` without a test of rc or rc = ... before it\n", FILENAME, FNR
 				bad = 1
 			}
 		}
+		if (statement ~ rc "[ \t]*=[^=]")
+			begun_with_error = statement ~ rc "[ \t]*=[ \t]*-E[A-Z0-9]+[,;]"
 		previous = statement
 	}
 	pending = pending line " "

@@ -61,6 +61,8 @@ jumps() { awk -f "$lint/goto.awk" "$tmp/t/base/a.c"; }
 accepts jumps base/a.c 'int f(void)\n{\n\trc = g();\n\tif (rc)\n\t\tgoto out;\nout:\n\treturn rc;\n}\n'
 accepts jumps base/a.c 'int f(void)\n{\n\tif (x) {\n\t\trc = err_set(err,\n\t\t\t"y;");\n\t\tgoto out;\n\t}\n}\n'
 accepts jumps base/a.c 'int f(void)\n{\n\tif ((rc = g()) < 0)\n\t\tgoto out_free;\n}\n'
+accepts jumps base/a.c 'int f(void)\n{\n\tint rc = -ENOMEM;\n\tif (p == NULL)\n\t\tgoto out;\n\trc = 0;\n}\n'
+finds jumps base/a.c 'int f(void)\n{\n\tint rc = -ENOMEM;\n\trc = g();\n\tif (p == NULL)\n\t\tgoto out;\n}\n'
 finds jumps base/a.c 'int f(void)\n{\n\trc = g();\n\tif (p == NULL)\n\t\tgoto out;\n}\n'
 finds jumps base/a.c 'int f(void)\n{\n\tif (x) {\n\t\terr_set(err, "rc = 1");\n\t\tgoto out;\n\t}\n}\n'
 
