@@ -77,10 +77,11 @@ static int recording_fail(struct recording *rec, int code, const char *what)
 	rec->failed = code;
 	if (code == -ENOSPC)
 		err_set(&rec->err, code,
-		        "the disk is full (%s): %s holds what was recorded until the last commit; "
-		        "free some "
-		        "space or choose another place with -o",
-		        what, rec->path);
+		        "no space is left for %s (the disk, a quota or a limit on file sizes is "
+		        "full): it "
+		        "holds what was recorded until the last commit; free some space or choose "
+		        "another place with -o",
+		        rec->path);
 	else if (code == -ENOMEM)
 		err_set(&rec->err, code, "out of memory while recording to %s", rec->path);
 	else
@@ -90,12 +91,9 @@ static int recording_fail(struct recording *rec, int code, const char *what)
 
 static int recording_fail_sqlite(struct recording *rec, int sqlite_rc)
 {
-	int code = schema_errno(rec->db, sqlite_rc), sys = sqlite3_system_errno(rec->db);
+	int code = schema_errno(rec->db, sqlite_rc);
 
-	if (code == 0)
-		code = -EIO;
-	return recording_fail(rec, code,
-	        code == -ENOSPC ? strerror(sys != 0 ? sys : ENOSPC) : sqlite3_errmsg(rec->db));
+	return recording_fail(rec, code != 0 ? code : -EIO, sqlite3_errmsg(rec->db));
 }
 
 static int recording_put(struct recording *rec, struct intern *t, const void *key, size_t key_sz,

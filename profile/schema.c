@@ -60,6 +60,24 @@ bool schema_is_header(const unsigned char *bytes, size_t nr)
 	               bytes[71]) == SCHEMA_APPLICATION_ID;
 }
 
+/* A write beyond a quota or RLIMIT_FSIZE is an I/O error to SQLite, whose sqlite3_system_errno()
+ * may be of a later, successful clean-up; each of its files remembers its own. */
+static bool is_out_of_space(sqlite3 *db)
+{
+	sqlite3_file *journal = NULL;
+	int errors[3] = {sqlite3_system_errno(db), 0, 0};
+
+	sqlite3_file_control(db, NULL, SQLITE_FCNTL_LAST_ERRNO, &errors[1]);
+	/* The write-ahead log while there is one. */
+	if (sqlite3_file_control(db, NULL, SQLITE_FCNTL_JOURNAL_POINTER, &journal) == SQLITE_OK &&
+	        journal != NULL && journal->pMethods != NULL)
+		journal->pMethods->xFileControl(journal, SQLITE_FCNTL_LAST_ERRNO, &errors[2]);
+	for (size_t i = 0; i < ARRAY_SIZE(errors); i++)
+		if (errors[i] == ENOSPC || errors[i] == EDQUOT || errors[i] == EFBIG)
+			return true;
+	return false;
+}
+
 int schema_errno(sqlite3 *db, int sqlite_rc)
 {
 	int sys;
@@ -90,12 +108,7 @@ int schema_errno(sqlite3 *db, int sqlite_rc)
 		sys = db != NULL ? sqlite3_system_errno(db) : 0;
 		return sys != 0 ? -sys : -EIO;
 	case SQLITE_IOERR:
-		sys = db != NULL ? sqlite3_system_errno(db) : 0;
-		/* A write beyond a quota or RLIMIT_FSIZE is an I/O error to SQLite; so is the
-		 * growth of the -shm file on a full disk. */
-		if (sys == ENOSPC || sys == EDQUOT || sys == EFBIG)
-			return -ENOSPC;
-		return -EIO;
+		return db != NULL && is_out_of_space(db) ? -ENOSPC : -EIO;
 	default:
 		return -EIO;
 	}
