@@ -1,0 +1,142 @@
+/* What is written; tests/browser tries what the page makes of it. */
+#include "profile/flame_tree.h"
+#include "profile/flamegraph.h"
+#include "tests/unit/tap.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static char path[] = "/tmp/rprof-flamegraph-XXXXXX";
+
+/* A recording with one sample for each outcome: a start-up frame, Ruby, plumbing, a method of the
+ * given name. */
+static struct reader *make_reader(const char *name, size_t nr_samples)
+{
+	const struct recording_process process = {.pid = 7, .comm = name, .command_line = name};
+	const struct frame frames[] = {
+	        {.kind = FRAME_NATIVE, .role = ROLE_LIB, .name = "start", .library = "libc.so.6"},
+	        {.kind = FRAME_INTERP, .name = "<main>", .path = "a.rb", .line = 1},
+	        {.kind = FRAME_NATIVE, .role = ROLE_VM, .name = "vm_exec"},
+	        {.kind = FRAME_INTERP, .name = name, .path = name, .line = 2},
+	};
+	uint32_t ids[ARRAY_SIZE(frames)], process_id;
+	struct recording_sample sample = {.weight = 5};
+	struct recording *rec;
+	struct reader *reader = NULL;
+
+	snprintf(path, sizeof(path), "/tmp/rprof-flamegraph-XXXXXX");
+	close(mkstemp(path));
+	unlink(path);
+	if (recording_create(path, &rec, NULL) != 0)
+		return NULL;
+	recording_add_process(rec, &process, &process_id);
+	recording_add_thread(rec, process_id, 7, name, name, &sample.thread);
+	recording_add_trigger(rec, "cpu", "ns", &sample.trigger);
+	for (size_t i = 0; i < ARRAY_SIZE(frames); i++)
+		recording_intern_frame(rec, &frames[i], &ids[i]);
+	recording_intern_stack(rec, ids, ARRAY_SIZE(ids), &sample.stack);
+	for (size_t i = 0; i < nr_samples; i++) {
+		sample.time_ns = i + 1;
+		sample.outcome = i == 0 ? STACK_EXACT : STACK_TRUNCATED;
+		sample.reason = i == 0 ? REASON_NONE : i == 1 ? REASON_NO_CFI : REASON_INTERP_LIMIT;
+		recording_add_sample(rec, &sample);
+	}
+	if (recording_close(rec, NULL) != 0 || reader_open(path, &reader, NULL) != 0)
+		return NULL;
+	unlink(path);
+	return reader;
+}
+
+TEST(a_name_cannot_leave_the_script_element_that_holds_the_data)
+{
+	struct reader *reader = make_reader("</script><img onerror=x><!-- \xff\"\\", 1);
+	const struct flamegraph_options options = {0};
+	struct flamegraph *fg = NULL;
+	char *html = NULL, *data, *end;
+	size_t sz;
+	FILE *out = open_memstream(&html, &sz);
+
+	REQUIRE(reader != NULL && out != NULL);
+	REQUIRE(flamegraph_new(reader, &options, &fg, NULL) == 0);
+	CHECK_EQ(flamegraph_write(fg, out, NULL), 0);
+	fclose(out);
+	data = strstr(html, "id=\"profile\">");
+	REQUIRE(data != NULL);
+	end = strstr(data, "</script>");
+	REQUIRE(end != NULL);
+	CHECK(memchr(data, '<', (size_t)(end - data)) == NULL);
+	CHECK(end[-1] == '}');
+	CHECK(strstr(html, "<img") == NULL);
+	CHECK(strstr(html, "{{") == NULL);
+	free(html);
+	flamegraph_free(fg);
+	reader_free(reader);
+}
+
+TEST(a_node_says_which_rule_would_fold_it)
+{
+	struct reader *reader = make_reader("A#b", 1);
+	const enum flame_fold want[] = {FOLD_STARTUP, FOLD_NONE, FOLD_VM, FOLD_NONE};
+	struct flame_tree tree;
+
+	REQUIRE(reader != NULL);
+	REQUIRE(flame_tree_init(&tree, reader, NULL) == 0);
+	REQUIRE(tree.nr_nodes == ARRAY_SIZE(want) + 1);
+	for (size_t i = 0; i < ARRAY_SIZE(want); i++)
+		CHECK_EQ(tree.nodes[tree.order[i]].fold, want[i]);
+	flame_tree_release(&tree);
+	reader_free(reader);
+}
+
+TEST(a_stack_that_is_not_exact_has_one_node_more_at_the_end_where_it_was_cut)
+{
+	struct reader *reader = make_reader("A#b", 3);
+	struct flame_tree tree;
+	size_t nr_at_root = 0, nr_at_leaf = 0;
+
+	REQUIRE(reader != NULL);
+	REQUIRE(flame_tree_init(&tree, reader, NULL) == 0);
+	/* One path for the exact stack and for that whose native part was cut, another below the
+	 * mark at the root. */
+	CHECK_EQ(tree.nr_nodes, 1 + (4 + 1) + (1 + 4));
+	CHECK_EQ(tree.nr_stacks, 1);
+	for (size_t i = 1; i < tree.nr_nodes; i++) {
+		const struct flame_node *n = &tree.nodes[i];
+
+		if (tree.functions[tree.frames[n->frame].function].kind != FLAME_MARK)
+			continue;
+		nr_at_root += n->parent == 0;
+		nr_at_leaf += n->first_child == 0;
+	}
+	CHECK_EQ(nr_at_root, 1);
+	CHECK_EQ(nr_at_leaf, 1);
+	flame_tree_release(&tree);
+	reader_free(reader);
+}
+
+TEST(no_samples_unknown_triggers_and_unknown_threads_are_refused)
+{
+	struct reader *reader = make_reader("A#b", 0);
+	struct flamegraph_options options = {0};
+	struct flamegraph *fg = NULL;
+	struct err err = {0};
+
+	REQUIRE(reader != NULL);
+	CHECK_EQ(-flamegraph_new(reader, &options, &fg, &err), ENODATA);
+	reader_free(reader);
+	reader = make_reader("A#b", 1);
+	REQUIRE(reader != NULL);
+	options.trigger = "off-cpu";
+	CHECK_EQ(-flamegraph_new(reader, &options, &fg, &err), EINVAL);
+	CHECK(strstr(err.msg, "'cpu'") != NULL);
+	options = (struct flamegraph_options){.tid = 8};
+	CHECK_EQ(-flamegraph_new(reader, &options, &fg, &err), EINVAL);
+	CHECK(fg == NULL);
+	reader_free(reader);
+}
+
+int main(int argc, char **argv)
+{
+	return tap_run(argc, argv);
+}
