@@ -1,8 +1,9 @@
 /*
- * An extension that knows its own stack. A "place" is one of the functions truth_spin_0 .. truth_spin_31:
- * before it burns CPU it prints, once per distinct stack, what a profiler must see there: the Ruby frames as
- * Ruby itself tells them (lib/truth_case.rb), the native frames as libgcc's unwinder finds them, and the
- * anchors that fix the order between the two. Nothing in here knows a layout of the interpreter.
+ * An extension that knows its own stack. A "place" is one of the functions truth_spin_0 ..
+ * truth_spin_31: before it burns CPU it prints, once per distinct stack, what a profiler must see
+ * there: the Ruby frames as Ruby itself tells them (lib/truth_case.rb), the native frames as
+ * libgcc's unwinder finds them, and the anchors that fix the order between the two. Nothing in here
+ * knows a layout of the interpreter.
  */
 #include <ruby.h>
 #include <ruby/debug.h>
@@ -24,13 +25,14 @@
 #include <unistd.h>
 #include <unwind.h>
 
-#define KEPT   __attribute__((noinline, noclone))
-#define KEEP_FRAME __asm__ volatile("" ::: "memory") /* after a call: it is not the last thing done */
+#define KEPT __attribute__((noinline, noclone))
+#define KEEP_FRAME                                                                                 \
+	__asm__ volatile("" ::: "memory") /* after a call: it is not the last thing done */
 
 enum { NR_PLACES = 32, NR_SITES = 64, NR_FRAMES = 16384 };
 
-/* From libgcc: the FDE that covers pc. Its fields are {length, CIE, pc_begin, pc_range, ...}, four bytes each
- * in what gcc and ld make for x86-64. */
+/* From libgcc: the FDE that covers pc. Its fields are {length, CIE, pc_begin, pc_range, ...}, four
+ * bytes each in what gcc and ld make for x86-64. */
 struct dwarf_eh_bases {
 	void *tbase, *dbase, *func;
 };
@@ -93,7 +95,8 @@ static _Unwind_Reason_Code add_frame(struct _Unwind_Context *ctx, void *arg)
 /* Frames of the caller's callers, leaf first; [0] is the caller of this function. */
 static KEPT struct natives *natives_new(void)
 {
-	struct natives *n = mmap(NULL, sizeof(*n), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct natives *n =
+	        mmap(NULL, sizeof(*n), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (n == MAP_FAILED)
 		abort();
@@ -190,7 +193,7 @@ static void place_print(int k, const struct natives *n, const char *ruby, const 
 {
 	struct place *pl = &places[k];
 	uint64_t h = hash_bytes(14695981039346656037ULL, ruby, strlen(ruby));
-	struct text t = { 0 };
+	struct text t = {0};
 	long tid = syscall(SYS_gettid);
 
 	for (size_t i = 1; i < n->nr; i++) /* [0] is the place itself: its pc moves */
@@ -201,18 +204,23 @@ static void place_print(int k, const struct natives *n, const char *ruby, const 
 			return;
 	if (pl->nr_seen < 64)
 		pl->seen[pl->nr_seen++] = h;
-	text_add(&t, "{\"place\":%d,\"trigger\":\"%s\",\"tid\":%ld,\"ruby\":%s,\"native\":[", k, trigger, tid, ruby);
+	text_add(&t, "{\"place\":%d,\"trigger\":\"%s\",\"tid\":%ld,\"ruby\":%s,\"native\":[", k,
+	        trigger, tid, ruby);
 	for (size_t i = n->nr; i-- > 0;) {
 		const struct native *f = &n->frame[i];
 		Dl_info info;
 		int found = f->func && dladdr((void *)f->func, &info);
 		const char *name = found ? name_of(f, &info) : NULL;
 
-		text_add(&t, "{\"pc\":%llu,\"cfa\":%llu,\"func\":%llu,\"size\":%u,\"signal\":%s,\"mark\":\"%s\",",
-			(unsigned long long)f->pc, (unsigned long long)f->cfa, (unsigned long long)f->func,
-			f->func_sz, f->interrupted ? "true" : "false", is_site(f->pc) ? "site" : "");
-		text_add(&t, "\"name\":%s%s%s,\"lib\":\"%s\"}%s", name ? "\"" : "", name ? name : "null",
-			name ? "\"" : "", found ? info.dli_fname : "", i ? "," : "");
+		text_add(&t,
+		        "{\"pc\":%llu,\"cfa\":%llu,\"func\":%llu,\"size\":%u,\"signal\":%s,"
+		        "\"mark\":\"%s\",",
+		        (unsigned long long)f->pc, (unsigned long long)f->cfa,
+		        (unsigned long long)f->func, f->func_sz, f->interrupted ? "true" : "false",
+		        is_site(f->pc) ? "site" : "");
+		text_add(&t, "\"name\":%s%s%s,\"lib\":\"%s\"}%s", name ? "\"" : "",
+		        name ? name : "null", name ? "\"" : "", found ? info.dli_fname : "",
+		        i ? "," : "");
 	}
 	text_add(&t, "]}");
 	print_line(&t);
@@ -250,32 +258,59 @@ static KEPT struct natives *capture(void)
 	return n;
 }
 
-#define SPIN(k)                                                                   \
-	KEPT void truth_spin_##k(struct visit *v)                             \
-	{                                                                         \
-		struct natives *n = capture();                                    \
-		char *ruby = v->ruby ? v->ruby : describe(k);                     \
-		unsigned long x = 0, rounds = v->rounds ? (unsigned long)v->rounds : spin_rounds; \
-                                                                                  \
-		place_print(k, n, ruby, "cpu");                                   \
-		natives_free(n);                                                  \
-		free(ruby);                                                       \
-		v->ruby = NULL;                                                   \
-		for (unsigned long i = 0; i < rounds; i++)                        \
-			truth_leaf(&x);                                           \
-		KEEP_FRAME;                                                       \
+#define SPIN(k)                                                                                    \
+	KEPT void truth_spin_##k(struct visit *v)                                                  \
+	{                                                                                          \
+		struct natives *n = capture();                                                     \
+		char *ruby = v->ruby ? v->ruby : describe(k);                                      \
+		unsigned long x = 0, rounds = v->rounds ? (unsigned long)v->rounds : spin_rounds;  \
+                                                                                                   \
+		place_print(k, n, ruby, "cpu");                                                    \
+		natives_free(n);                                                                   \
+		free(ruby);                                                                        \
+		v->ruby = NULL;                                                                    \
+		for (unsigned long i = 0; i < rounds; i++)                                         \
+			truth_leaf(&x);                                                            \
+		KEEP_FRAME;                                                                        \
 	}
-SPIN(0) SPIN(1) SPIN(2) SPIN(3) SPIN(4) SPIN(5) SPIN(6) SPIN(7)
-SPIN(8) SPIN(9) SPIN(10) SPIN(11) SPIN(12) SPIN(13) SPIN(14) SPIN(15)
-SPIN(16) SPIN(17) SPIN(18) SPIN(19) SPIN(20) SPIN(21) SPIN(22) SPIN(23)
-SPIN(24) SPIN(25) SPIN(26) SPIN(27) SPIN(28) SPIN(29) SPIN(30) SPIN(31)
+SPIN(0)
+SPIN(1) SPIN(2) SPIN(3) SPIN(4) SPIN(5) SPIN(6) SPIN(7) SPIN(8) SPIN(9) SPIN(10) SPIN(11) SPIN(12)
+        SPIN(13) SPIN(14) SPIN(15) SPIN(16) SPIN(17) SPIN(18) SPIN(19) SPIN(20) SPIN(21) SPIN(22)
+                SPIN(23) SPIN(24) SPIN(25) SPIN(26) SPIN(27) SPIN(28) SPIN(29) SPIN(30) SPIN(31)
 
-static void (*const spin[NR_PLACES])(struct visit *) = {
-	truth_spin_0, truth_spin_1, truth_spin_2, truth_spin_3, truth_spin_4, truth_spin_5, truth_spin_6, truth_spin_7,
-	truth_spin_8, truth_spin_9, truth_spin_10, truth_spin_11, truth_spin_12, truth_spin_13, truth_spin_14,
-	truth_spin_15, truth_spin_16, truth_spin_17, truth_spin_18, truth_spin_19, truth_spin_20, truth_spin_21,
-	truth_spin_22, truth_spin_23, truth_spin_24, truth_spin_25, truth_spin_26, truth_spin_27, truth_spin_28,
-	truth_spin_29, truth_spin_30, truth_spin_31,
+                        static void (*const spin[NR_PLACES])(struct visit *) = {
+                                truth_spin_0,
+                                truth_spin_1,
+                                truth_spin_2,
+                                truth_spin_3,
+                                truth_spin_4,
+                                truth_spin_5,
+                                truth_spin_6,
+                                truth_spin_7,
+                                truth_spin_8,
+                                truth_spin_9,
+                                truth_spin_10,
+                                truth_spin_11,
+                                truth_spin_12,
+                                truth_spin_13,
+                                truth_spin_14,
+                                truth_spin_15,
+                                truth_spin_16,
+                                truth_spin_17,
+                                truth_spin_18,
+                                truth_spin_19,
+                                truth_spin_20,
+                                truth_spin_21,
+                                truth_spin_22,
+                                truth_spin_23,
+                                truth_spin_24,
+                                truth_spin_25,
+                                truth_spin_26,
+                                truth_spin_27,
+                                truth_spin_28,
+                                truth_spin_29,
+                                truth_spin_30,
+                                truth_spin_31,
 };
 
 static int place_number(VALUE k)
@@ -293,12 +328,13 @@ static KEPT void truth_visit(int k, struct visit *v)
 	KEEP_FRAME;
 }
 
-/* ---- Truth.NAME: ways to get to a place ------------------------------------------------------- */
+/* ---- Truth.NAME: ways to get to a place -------------------------------------------------------
+ */
 
 /* Truth.burn(k): a leaf C function called from Ruby. */
 KEPT VALUE truth_burn(VALUE self, VALUE k)
 {
-	struct visit v = { 0 };
+	struct visit v = {0};
 
 	truth_visit(place_number(k), &v);
 	KEEP_FRAME;
@@ -308,7 +344,7 @@ KEPT VALUE truth_burn(VALUE self, VALUE k)
 /* Truth.burn_v(*args): the same with argc -1; Truth.burn_a with argc -2. */
 KEPT VALUE truth_burn_v(int argc, VALUE *argv, VALUE self)
 {
-	struct visit v = { 0 };
+	struct visit v = {0};
 
 	truth_visit(place_number(argv[0]), &v);
 	KEEP_FRAME;
@@ -317,17 +353,18 @@ KEPT VALUE truth_burn_v(int argc, VALUE *argv, VALUE self)
 
 KEPT VALUE truth_burn_a(VALUE self, VALUE args)
 {
-	struct visit v = { 0 };
+	struct visit v = {0};
 
 	truth_visit(place_number(RARRAY_AREF(args, 0)), &v);
 	KEEP_FRAME;
 	return Qnil;
 }
 
-/* Truth.chain(k): static functions under each other, one of them inlined, one with a frame of 70 KB. */
+/* Truth.chain(k): static functions under each other, one of them inlined, one with a frame of 70
+ * KB. */
 static KEPT void chain_leaf(int k)
 {
-	struct visit v = { 0 };
+	struct visit v = {0};
 
 	spin[k](&v);
 	KEEP_FRAME;
@@ -394,7 +431,7 @@ static VALUE truth_call(int argc, VALUE *argv, VALUE self)
 /* Truth.c_block(object, :method, k): object.method with a block that is C and burns at k. */
 static VALUE c_block_body(RB_BLOCK_CALL_FUNC_ARGLIST(item, data))
 {
-	struct visit v = { 0 };
+	struct visit v = {0};
 
 	truth_visit(NUM2INT(data), &v);
 	KEEP_FRAME;
@@ -403,7 +440,8 @@ static VALUE c_block_body(RB_BLOCK_CALL_FUNC_ARGLIST(item, data))
 
 static VALUE truth_c_block(VALUE self, VALUE obj, VALUE name, VALUE k)
 {
-	VALUE r = rb_block_call(obj, rb_sym2id(name), 0, NULL, c_block_body, INT2NUM(place_number(k)));
+	VALUE r = rb_block_call(
+	        obj, rb_sym2id(name), 0, NULL, c_block_body, INT2NUM(place_number(k)));
 
 	KEEP_FRAME;
 	return r;
@@ -448,7 +486,7 @@ static VALUE truth_protect(VALUE self)
 /* Truth.rescue(k) { raise }: the rescue function in C burns at k. */
 static VALUE rescue_burn(VALUE k, VALUE exception)
 {
-	struct visit v = { 0 };
+	struct visit v = {0};
 
 	truth_visit(NUM2INT(k), &v);
 	KEEP_FRAME;
@@ -457,7 +495,8 @@ static VALUE rescue_burn(VALUE k, VALUE exception)
 
 static VALUE truth_rescue(VALUE self, VALUE k)
 {
-	VALUE r = rb_rescue2(yield_body, Qnil, rescue_burn, INT2NUM(place_number(k)), rb_eStandardError, (VALUE)0);
+	VALUE r = rb_rescue2(yield_body, Qnil, rescue_burn, INT2NUM(place_number(k)),
+	        rb_eStandardError, (VALUE)0);
 
 	KEEP_FRAME;
 	return r;
@@ -466,7 +505,7 @@ static VALUE truth_rescue(VALUE self, VALUE k)
 /* Truth.ensure(k) { raise }: the ensure function in C burns at k while the exception goes on. */
 static VALUE ensure_burn(VALUE k)
 {
-	struct visit v = { 0 };
+	struct visit v = {0};
 
 	truth_visit(NUM2INT(k), &v);
 	KEEP_FRAME;
@@ -498,7 +537,7 @@ static void *nogvl_burn(void *arg)
 
 static VALUE truth_nogvl(VALUE self, VALUE k)
 {
-	struct nogvl ng = { .k = place_number(k) };
+	struct nogvl ng = {.k = place_number(k)};
 
 	ng.v.ruby = describe(ng.k);
 	rb_thread_call_without_gvl(nogvl_burn, &ng, NULL, NULL);
@@ -528,17 +567,18 @@ static VALUE truth_nogvl_gvl(VALUE self)
 	return Qnil;
 }
 
-/* ---- garbage collection: hooks in C ----------------------------------------------------------------- */
+/* ---- garbage collection: hooks in C
+ * ----------------------------------------------------------------- */
 
 /* Truth::Collected objects burn while they are marked or freed, if that was asked for. */
 static struct {
 	int mark_k, free_k;
 	char *mark_ruby, *free_ruby;
-} armed = { -1, -1, NULL, NULL };
+} armed = {-1, -1, NULL, NULL};
 
 static KEPT void burn_armed(int *k, char **ruby)
 {
-	struct visit v = { .ruby = *ruby };
+	struct visit v = {.ruby = *ruby};
 	int place = *k;
 
 	*k = -1;
@@ -562,9 +602,9 @@ KEPT void truth_free(void *p)
 }
 
 static const rb_data_type_t collected_type = {
-	.wrap_struct_name = "truth",
-	.function = { .dmark = truth_mark, .dfree = truth_free },
-	.flags = RUBY_TYPED_FREE_IMMEDIATELY, /* freed while sweeping */
+        .wrap_struct_name = "truth",
+        .function = {.dmark = truth_mark, .dfree = truth_free},
+        .flags = RUBY_TYPED_FREE_IMMEDIATELY, /* freed while sweeping */
 };
 
 static VALUE collected_alloc(VALUE klass)
@@ -572,8 +612,8 @@ static VALUE collected_alloc(VALUE klass)
 	return rb_data_typed_object_wrap(klass, malloc(1), &collected_type);
 }
 
-/* Truth.arm_mark(k), Truth.arm_free(k): on the line that will collect. What the collector is set off by
- * (a C function's frame, say) is added by describe_next in lib/truth_case.rb. */
+/* Truth.arm_mark(k), Truth.arm_free(k): on the line that will collect. What the collector is set
+ * off by (a C function's frame, say) is added by describe_next in lib/truth_case.rb. */
 static VALUE truth_arm(VALUE self, VALUE what, VALUE k, VALUE json)
 {
 	if (rb_sym2id(what) == rb_intern("mark")) {
@@ -591,37 +631,47 @@ static VALUE truth_armed_p(VALUE self)
 	return armed.mark_k >= 0 || armed.free_k >= 0 ? Qtrue : Qfalse;
 }
 
-/* ---- system calls ------------------------------------------------------------------------------------ */
+/* ---- system calls
+ * ------------------------------------------------------------------------------------ */
 
 /* Truth.getppid(k, times): real system calls from a known place. */
-#define SYSCALLER(k)                                                                        \
-	KEPT void truth_sys_##k(struct visit *v, long nr, long a, long b, long c)       \
-	{                                                                                   \
-		struct natives *n = capture();                                              \
-                                                                                            \
-		place_print(k, n, v->ruby, "syscall");                                      \
-		natives_free(n);                                                            \
-		free(v->ruby);                                                              \
-		for (int i = 0; i < v->rounds; i++)                                         \
-			syscall(nr, a, b, c);                                               \
-		KEEP_FRAME;                                                                 \
+#define SYSCALLER(k)                                                                               \
+	KEPT void truth_sys_##k(struct visit *v, long nr, long a, long b, long c)                  \
+	{                                                                                          \
+		struct natives *n = capture();                                                     \
+                                                                                                   \
+		place_print(k, n, v->ruby, "syscall");                                             \
+		natives_free(n);                                                                   \
+		free(v->ruby);                                                                     \
+		for (int i = 0; i < v->rounds; i++)                                                \
+			syscall(nr, a, b, c);                                                      \
+		KEEP_FRAME;                                                                        \
 	}
-SYSCALLER(0) SYSCALLER(1) SYSCALLER(2) SYSCALLER(3) SYSCALLER(4) SYSCALLER(5) SYSCALLER(6) SYSCALLER(7)
+SYSCALLER(0)
+SYSCALLER(1) SYSCALLER(2) SYSCALLER(3) SYSCALLER(4) SYSCALLER(5) SYSCALLER(6) SYSCALLER(7)
 
-static void (*const syscaller[8])(struct visit *, long, long, long, long) = {
-	truth_sys_0, truth_sys_1, truth_sys_2, truth_sys_3, truth_sys_4, truth_sys_5, truth_sys_6, truth_sys_7,
+        static void (*const syscaller[8])(struct visit *, long, long, long, long) = {
+                truth_sys_0,
+                truth_sys_1,
+                truth_sys_2,
+                truth_sys_3,
+                truth_sys_4,
+                truth_sys_5,
+                truth_sys_6,
+                truth_sys_7,
 };
 
 static VALUE truth_getppid(VALUE self, VALUE k, VALUE times)
 {
-	struct visit v = { .rounds = NUM2INT(times), .ruby = describe(NUM2INT(k)) };
+	struct visit v = {.rounds = NUM2INT(times), .ruby = describe(NUM2INT(k))};
 
 	syscaller[NUM2INT(k) & 7](&v, SYS_getppid, 0, 0, 0);
 	KEEP_FRAME;
 	return Qnil;
 }
 
-/* Truth.read(k, times, fd): reads one byte at a time outside the GVL; blocks when nothing is there. */
+/* Truth.read(k, times, fd): reads one byte at a time outside the GVL; blocks when nothing is there.
+ */
 struct blocking {
 	int k, fd;
 	struct visit v;
@@ -639,7 +689,10 @@ static void *blocking_read(void *arg)
 
 static VALUE truth_read(VALUE self, VALUE k, VALUE times, VALUE fd)
 {
-	struct blocking b = { .k = NUM2INT(k), .fd = NUM2INT(fd), .v.rounds = NUM2INT(times), .v.ruby = describe(NUM2INT(k)) };
+	struct blocking b = {.k = NUM2INT(k),
+	        .fd = NUM2INT(fd),
+	        .v.rounds = NUM2INT(times),
+	        .v.ruby = describe(NUM2INT(k))};
 
 	rb_thread_call_without_gvl(blocking_read, &b, RUBY_UBF_IO, NULL);
 	KEEP_FRAME;
@@ -649,19 +702,20 @@ static VALUE truth_read(VALUE self, VALUE k, VALUE times, VALUE fd)
 /* Truth.nanosleep(k, times, ns): with the GVL held. */
 static VALUE truth_nanosleep(VALUE self, VALUE k, VALUE times, VALUE ns)
 {
-	struct timespec ts = { 0, NUM2LONG(ns) };
-	struct visit v = { .rounds = NUM2INT(times), .ruby = describe(NUM2INT(k)) };
+	struct timespec ts = {0, NUM2LONG(ns)};
+	struct visit v = {.rounds = NUM2INT(times), .ruby = describe(NUM2INT(k))};
 
 	syscaller[NUM2INT(k) & 7](&v, SYS_nanosleep, (long)&ts, 0, 0);
 	KEEP_FRAME;
 	return Qnil;
 }
 
-/* ---- anchors ----------------------------------------------------------------------------------------- */
+/* ---- anchors
+ * ----------------------------------------------------------------------------------------- */
 
 /*
- * Truth.loop: [CFA, start] of the native frame of the interpreter's loop that runs the calling Ruby frame. The
- * loop is by far the largest function that calls a method's function, whatever its name.
+ * Truth.loop: [CFA, start] of the native frame of the interpreter's loop that runs the calling Ruby
+ * frame. The loop is by far the largest function that calls a method's function, whatever its name.
  */
 enum { LOOP_MIN_SZ = 12 * 1024 };
 
@@ -690,7 +744,8 @@ static KEPT VALUE truth_root(VALUE self)
 	return rb_ary_new_from_args(2, ULL2NUM(last.func), UINT2NUM(last.func_sz));
 }
 
-/* Learn from where the interpreter calls C functions: the return addresses of functions that are one. */
+/* Learn from where the interpreter calls C functions: the return addresses of functions that are
+ * one. */
 static KEPT void learn_site(void)
 {
 	struct natives *n = natives_new();
@@ -700,12 +755,42 @@ static KEPT void learn_site(void)
 	if (!is_site(pc) && nr_sites < NR_SITES)
 		sites[nr_sites++] = pc;
 }
-static KEPT VALUE learn_0(VALUE self) { learn_site(); KEEP_FRAME; return Qnil; }
-static KEPT VALUE learn_1(VALUE self, VALUE a) { learn_site(); KEEP_FRAME; return Qnil; }
-static KEPT VALUE learn_2(VALUE self, VALUE a, VALUE b) { learn_site(); KEEP_FRAME; return Qnil; }
-static KEPT VALUE learn_3(VALUE self, VALUE a, VALUE b, VALUE c) { learn_site(); KEEP_FRAME; return Qnil; }
-static KEPT VALUE learn_v(int argc, VALUE *argv, VALUE self) { learn_site(); KEEP_FRAME; return Qnil; }
-static KEPT VALUE learn_a(VALUE self, VALUE args) { learn_site(); KEEP_FRAME; return Qnil; }
+static KEPT VALUE learn_0(VALUE self)
+{
+	learn_site();
+	KEEP_FRAME;
+	return Qnil;
+}
+static KEPT VALUE learn_1(VALUE self, VALUE a)
+{
+	learn_site();
+	KEEP_FRAME;
+	return Qnil;
+}
+static KEPT VALUE learn_2(VALUE self, VALUE a, VALUE b)
+{
+	learn_site();
+	KEEP_FRAME;
+	return Qnil;
+}
+static KEPT VALUE learn_3(VALUE self, VALUE a, VALUE b, VALUE c)
+{
+	learn_site();
+	KEEP_FRAME;
+	return Qnil;
+}
+static KEPT VALUE learn_v(int argc, VALUE *argv, VALUE self)
+{
+	learn_site();
+	KEEP_FRAME;
+	return Qnil;
+}
+static KEPT VALUE learn_a(VALUE self, VALUE args)
+{
+	learn_site();
+	KEEP_FRAME;
+	return Qnil;
+}
 
 static VALUE truth_nr_sites(VALUE self)
 {
@@ -713,8 +798,9 @@ static VALUE truth_nr_sites(VALUE self)
 }
 
 /*
- * Truth.profile_frames: [[qualified method name or nil, is it a C function, base label, line], ...], leaf first, by the
- * interpreter's own interface for profilers. It qualifies names where caller_locations of old Rubies doesn't.
+ * Truth.profile_frames: [[qualified method name or nil, is it a C function, base label, line],
+ * ...], leaf first, by the interpreter's own interface for profilers. It qualifies names where
+ * caller_locations of old Rubies doesn't.
  */
 static VALUE truth_profile_frames(VALUE self)
 {
@@ -726,31 +812,62 @@ static VALUE truth_profile_frames(VALUE self)
 
 	for (int i = 0; i < nr; i++) {
 		VALUE path = rb_profile_frame_absolute_path(frames[i]);
-		int is_c = lines[i] == 0 && RB_TYPE_P(path, T_STRING) && strcmp(StringValueCStr(path), "<cfunc>") == 0;
+		int is_c = lines[i] == 0 && RB_TYPE_P(path, T_STRING) &&
+		           strcmp(StringValueCStr(path), "<cfunc>") == 0;
 
-		rb_ary_push(result, rb_ary_new_from_args(4, rb_profile_frame_qualified_method_name(frames[i]),
-			is_c ? Qtrue : Qfalse, is_c ? Qnil : rb_profile_frame_base_label(frames[i]), INT2NUM(lines[i])));
+		rb_ary_push(result,
+		        rb_ary_new_from_args(4, rb_profile_frame_qualified_method_name(frames[i]),
+		                is_c ? Qtrue : Qfalse,
+		                is_c ? Qnil : rb_profile_frame_base_label(frames[i]),
+		                INT2NUM(lines[i])));
 	}
 	return result;
 }
 
-#define NAME(f) { #f, (uint64_t)f }
+#define NAME(f)                                                                                    \
+	{                                                                                          \
+#f, (uint64_t)f                                                                    \
+	}
 
 static void tell_static_names(void)
 {
 	static struct static_name names[] = {
-		NAME(truth_visit), NAME(chain_leaf), NAME(chain_big), NAME(chain_alloca), NAME(chain_realigned),
-		NAME(truth_chain), NAME(truth_yield), NAME(truth_call), NAME(c_block_body), NAME(truth_c_block),
-		NAME(c_block_calls_body), NAME(truth_c_block_calls), NAME(yield_body), NAME(truth_protect),
-		NAME(rescue_burn), NAME(truth_rescue), NAME(ensure_burn), NAME(truth_ensure), NAME(nogvl_burn),
-		NAME(truth_nogvl), NAME(gvl_yield), NAME(nogvl_gvl), NAME(truth_nogvl_gvl), NAME(burn_armed),
-		NAME(truth_getppid), NAME(blocking_read), NAME(truth_read), NAME(truth_nanosleep), { NULL, 0 },
+	        NAME(truth_visit),
+	        NAME(chain_leaf),
+	        NAME(chain_big),
+	        NAME(chain_alloca),
+	        NAME(chain_realigned),
+	        NAME(truth_chain),
+	        NAME(truth_yield),
+	        NAME(truth_call),
+	        NAME(c_block_body),
+	        NAME(truth_c_block),
+	        NAME(c_block_calls_body),
+	        NAME(truth_c_block_calls),
+	        NAME(yield_body),
+	        NAME(truth_protect),
+	        NAME(rescue_burn),
+	        NAME(truth_rescue),
+	        NAME(ensure_burn),
+	        NAME(truth_ensure),
+	        NAME(nogvl_burn),
+	        NAME(truth_nogvl),
+	        NAME(gvl_yield),
+	        NAME(nogvl_gvl),
+	        NAME(truth_nogvl_gvl),
+	        NAME(burn_armed),
+	        NAME(truth_getppid),
+	        NAME(blocking_read),
+	        NAME(truth_read),
+	        NAME(truth_nanosleep),
+	        {NULL, 0},
 	};
 
 	static_names = names;
 }
 
-/* ---- the rest ------------------------------------------------------------------------------------------- */
+/* ---- the rest
+ * ------------------------------------------------------------------------------------------- */
 
 static void on_stop(int sig)
 {
@@ -764,7 +881,7 @@ static VALUE truth_stop_p(VALUE self)
 
 static VALUE truth_puts(VALUE self, VALUE s)
 {
-	struct text t = { 0 };
+	struct text t = {0};
 
 	text_add(&t, "%s", StringValueCStr(s));
 	print_line(&t);

@@ -104,6 +104,7 @@ class CaseCheck
     tries = mine.map { |v| Comparison.new(v, stack) }
     best = tries.find(&:same?) || tries.max_by(&:equal_frames)
     return [stack, best] unless best.same?
+    return nil if best.helping?
     gc = (facts["gc_places"] || []).include?(place_of(stack))
     problem = gc_problem(stack, gc)
     problem ? [stack, Nobody.new(problem)] : nil

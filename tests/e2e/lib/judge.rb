@@ -165,6 +165,12 @@ class Comparison
     @problem.nil?
   end
 
+  # Not burning yet: the place still prints its truth.
+  def helping?
+    first = @above.find { |f| !f["inlined"] && f["kind"] != "gc" }
+    !first.nil? && first["kind"] == "native" && HELPERS.include?(first["name"])
+  end
+
   # How many frames agree before the first that differs.
   def equal_frames
     @at || @frames.size
@@ -173,8 +179,8 @@ class Comparison
   # Both lists side by side, from the first difference's neighbourhood on.
   def diff
     lines = ["#{@stack['samples']} samples, outcome #{@stack['outcome']} #{@stack['reason']}: #{@problem}"]
-    from = [(@at || 0) - 3, 0].max
-    upto = [[@expected.entries.size, @frames.size].max, from + 14].min
+    from = [(@at || @frames.size) - 3, 0].max
+    upto = [[@expected.entries.size, @frames.size].max, from + 10].min
     lines << "  ... #{from} equal frames" if from.positive?
     (from...upto).each do |i|
       want = @expected.entries[i]
@@ -191,20 +197,26 @@ class Comparison
     format("%-6s %s  addr %x %s", f["kind"], f["name"], Comparison.addr(f).to_i, File.basename(f["library"].to_s))
   end
 
-  # What is not part of the comparison goes: inlined functions, the loop's own frames, a collector's frame, what
-  # stands above the place (the leaf function that it calls, an interrupt in the kernel).
+  # What is not part of the comparison goes: inlined functions, the loop's own frames, a collector's frame, and
+  # what stands above the place: see above?.
   def normalise(frames)
     @loops = 0
     @loop_names = []
-    kept = frames.reject do |f|
+    leaf = frames.rindex { |f| f["kind"] == "native" && f["name"] == @expected.leaf_name }
+    @above = leaf ? frames[(leaf + 1)..] : []
+    (leaf ? frames[0..leaf] : frames).reject do |f|
       is_loop = f["kind"] == "native" && @expected.loop_pcs.any? { |pc| pc_is?(f, pc) }
       @loops += 1 if is_loop
       @loop_names |= [f["name"]] if is_loop
       is_loop || f["inlined"] || f["kind"] == "gc"
     end
-    leaf = kept.rindex { |f| f["kind"] == "native" && f["name"] == @expected.leaf_name }
-    @above = leaf ? kept[(leaf + 1)..] : []
-    leaf ? kept[0..leaf] : kept
+  end
+
+  # What a place calls: the leaf function where it burns; while it prints its truth, anything under its helpers.
+  HELPERS = %w[capture describe place_print natives_free free munmap].freeze
+
+  def above?
+    helping? || @above.all? { |f| allowed_above?(f) }
   end
 
   # An address may be the one returned to or the one of the call.
@@ -228,8 +240,7 @@ class Comparison
     return "#{@loops} frames of the interpreter's loop, #{@expected.loop_pcs.size} expected" if @loops != @expected.loop_pcs.size
     unnamed = @loop_names - ["vm_exec_core"]
     return "the interpreter's loop is called #{unnamed.join(' ')}" if unnamed.any?
-    strange = @above.reject { |f| allowed_above?(f) }
-    return "above the place: #{strange.map { |f| f['name'] }}" if strange.any?
+    return "above the place: #{@above.map { |f| f['name'] }}" unless above?
     return "outcome #{@stack['outcome']} #{@stack['reason']} instead of #{outcome}" if @stack["outcome"] != outcome
     nil
   end
