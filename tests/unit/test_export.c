@@ -1,0 +1,220 @@
+#include "profile/export.h"
+#include "tests/unit/profile_fixture.h"
+#include "tests/unit/tap.h"
+
+static const struct view all = {.mode = VIEW_ALL};
+
+static struct buf fold(struct reader *r, const char *trigger, bool threads)
+{
+	struct reader_filter filter = {.trigger = trigger};
+	struct buf b;
+
+	buf_init(&b, 1 << 20);
+	CHECK_EQ(export_folded(r, &filter, &all, threads, fixture_collect, &b, NULL), 0);
+	return b;
+}
+
+TEST(folded_lines_have_the_usual_suffixes)
+{
+	const char *path = fixture_path("suffix.rprof");
+	struct frame frames[5] = {ruby_frame("<main>", 1), native_frame(ROLE_EXT, "inl", "/x.so"),
+	        ruby_frame("jitted", 2), native_frame(ROLE_JIT, "code", NULL),
+	        ruby_frame("read", 3)};
+	struct reader *r;
+	struct fixture f;
+	struct buf b;
+
+	frames[1].flags = FRAME_F_INLINED;
+	frames[2].kind = FRAME_INTERP_JIT;
+	frames[4].kind = FRAME_KERNEL;
+	fixture_create(&f, path);
+	for (int i = 0; i < 3; i++)
+		fixture_sample(&f, f.thread, f.cpu, 1000, frames, 5);
+	recording_close(f.rec, NULL);
+	REQUIRE((r = fixture_open(path)) != NULL);
+	b = fold(r, "cpu", false);
+	CHECK_STR(b.data, "<main>;inl_[i];jitted_[j];code_[j];read_[k] 3\n");
+	buf_release(&b);
+	b = fold(r, "cpu", true);
+	CHECK_STR(b.data, "ruby;main;<main>;inl_[i];jitted_[j];code_[j];read_[k] 3\n");
+	buf_release(&b);
+	reader_free(r);
+}
+
+TEST(names_cannot_break_a_folded_line)
+{
+	const char *path = fixture_path("names.rprof");
+	struct frame frames[3] = {
+	        ruby_frame("a;b\nc\"", 1), ruby_frame("", 1), ruby_frame("worker 12", 1)};
+	struct reader *r;
+	struct fixture f;
+	struct buf b;
+
+	fixture_create(&f, path);
+	fixture_sample(&f, f.thread, f.cpu, 1, frames, 3);
+	fixture_sample(&f, f.thread, f.cpu, 1, frames, 0);
+	recording_close(f.rec, NULL);
+	REQUIRE((r = fixture_open(path)) != NULL);
+	b = fold(r, "cpu", false);
+	CHECK_STR(b.data, "a:b c\";[unknown];worker_12 1\n[no frames] 1\n");
+	buf_release(&b);
+	reader_free(r);
+}
+
+TEST(lines_that_fold_to_the_same_are_one)
+{
+	const char *path = fixture_path("same.rprof");
+	struct frame a = ruby_frame("x", 1), b = ruby_frame("x", 2);
+	struct reader *r;
+	struct fixture f;
+	struct buf out;
+
+	fixture_create(&f, path);
+	fixture_sample(&f, f.thread, f.cpu, 1, &a, 1);
+	fixture_sample(&f, f.thread, f.cpu, 1, &b, 1);
+	recording_close(f.rec, NULL);
+	REQUIRE((r = fixture_open(path)) != NULL);
+	out = fold(r, "cpu", false);
+	CHECK_STR(out.data, "x 2\n");
+	buf_release(&out);
+	reader_free(r);
+}
+
+TEST(folded_stacks_are_of_one_trigger)
+{
+	const char *path = fixture_path("two.rprof");
+	struct frame frame = ruby_frame("x", 1);
+	struct reader_filter none = {0};
+	struct err err = {0};
+	struct reader *r;
+	uint32_t opens;
+	struct fixture f;
+	struct buf b;
+
+	fixture_create(&f, path);
+	recording_add_trigger(f.rec, "syscall:openat", "calls", &opens);
+	fixture_sample(&f, f.thread, f.cpu, 500, &frame, 1);
+	fixture_sample(&f, f.thread, opens, 1, &frame, 1);
+	fixture_sample(&f, f.thread, opens, 1, &frame, 1);
+	recording_close(f.rec, NULL);
+	REQUIRE((r = fixture_open(path)) != NULL);
+	CHECK_STR(export_default_trigger(r), "cpu");
+	buf_init(&b, 1 << 20);
+	CHECK_EQ(-export_folded(r, &none, &all, false, fixture_collect, &b, &err), EINVAL);
+	b = fold(r, "cpu", false);
+	CHECK_STR(b.data, "x 1\n");
+	buf_release(&b);
+	b = fold(r, "syscall:openat", false);
+	CHECK_STR(b.data, "x 2\n");
+	buf_release(&b);
+	reader_free(r);
+}
+
+/* Python reads it back and finds every field as it was written. */
+static const char check_py[] =
+        "import json,sys\n"
+        "L=[json.loads(l) for l in open(sys.argv[1],encoding='utf-8')]\n"
+        "by=lambda t:[l for l in L if l['type']==t]\n"
+        "assert by('meta')==[{'type':'meta','key':'rate_hz','value':'99'}]\n"
+        "p=by('process')[0]; assert (p['pid'],p['start_time'],p['runtime'])==(42,4711,'ruby')\n"
+        "t=by('thread'); assert [x['tid'] for x in t]==[43] and t[0]['name']=='main' and "
+        "t[0]['process']['pid']==42\n"
+        "assert by('trigger')==[{'type':'trigger','name':'cpu','unit':'ns'}]\n"
+        "assert "
+        "by('loss')==[{'type':'loss','what':'ring-buffer-full','count':18446744073709551615>>1}]\n"
+        "s,=by('stack'); assert "
+        "(s['samples'],s['weight'],s['outcome'],s['reason'])==(2,84,'exact',None)\n"
+        "assert s['process']=={'pid':42,'start_time':4711}\n"
+        "assert s['thread']=={'tid':43,'comm':'worker','name':'main'}\n"
+        "a,b=s['frames']\n"
+        "assert "
+        "a=={'kind':'ruby','role':None,'name':'a;\"b\\n\\ufffd\\u00e9','owner':'A','path':'/"
+        "app.rb','line':12,"
+        "'library':None,'build_id':None,'file_offset':None,'address':None,'function_address':None,'"
+        "inlined':False,"
+        "'approximate':False}\n"
+        "assert "
+        "b=={'kind':'kernel','role':'syscall','name':'read','owner':None,'path':None,'line':None,"
+        "'library':'[kernel]','build_id':'ab','file_offset':9007199254740993,'address':'"
+        "0xffffffff81000010',"
+        "'function_address':'0xffffffff81000000','inlined':True,'approximate':False}\n"
+        "m=by('sample'); assert [x['time_ns'] for x in m]==[1000,1001] and "
+        "all(x['frames']==s['frames'] for x in m)\n"
+        "assert all(x['samples']==1 and x['weight']==42 for x in m)\n";
+
+TEST(json_lines_lose_nothing)
+{
+	const char *path = fixture_path("all.rprof"), *out = fixture_path("all.jsonl"),
+	           *py = fixture_path("check.py");
+	struct frame frames[2] = {
+	        ruby_frame("a;\"b\n\xff\xc3\xa9", 12), {.kind = FRAME_KERNEL,
+	                                                       .role = ROLE_SYSCALL,
+	                                                       .name = "read",
+	                                                       .library = "[kernel]",
+	                                                       .build_id = "ab",
+	                                                       .file_off = 9007199254740993,
+	                                                       .addr = 0xffffffff81000010,
+	                                                       .func_addr = 0xffffffff81000000,
+	                                                       .flags = FRAME_F_INLINED}};
+	char command[700];
+	struct reader *r;
+	struct fixture f;
+	struct buf b;
+	FILE *file;
+
+	if (system("command -v python3 >/dev/null") != 0) {
+		printf("# SKIP: no python3\n");
+		return;
+	}
+	frames[0].owner = "A";
+	fixture_create(&f, path);
+	recording_set_meta(f.rec, "rate_hz", "99");
+	recording_set_loss(f.rec, "ring-buffer-full", UINT64_MAX);
+	fixture_sample(&f, f.thread, f.cpu, 42, frames, 2);
+	fixture_sample(&f, f.thread, f.cpu, 42, frames, 2);
+	recording_close(f.rec, NULL);
+	REQUIRE((r = fixture_open(path)) != NULL);
+	buf_init(&b, 1 << 20);
+	CHECK_EQ(export_jsonl(r, NULL, true, fixture_collect, &b, NULL), 0);
+	file = fopen(out, "w");
+	fwrite(b.data, 1, b.len, file);
+	fclose(file);
+	file = fopen(py, "w");
+	fputs(check_py, file);
+	fclose(file);
+	snprintf(command, sizeof(command), "python3 %s %s", py, out);
+	CHECK_EQ(system(command), 0);
+	buf_release(&b);
+	reader_free(r);
+}
+
+static int full(const char *data, size_t len, void *ctx)
+{
+	return -ENOSPC;
+}
+
+TEST(an_output_that_cannot_be_written_is_an_error)
+{
+	const char *path = fixture_path("nospace.rprof");
+	struct reader_filter cpu = {.trigger = "cpu"};
+	struct frame frame = ruby_frame("x", 1);
+	struct err err = {0};
+	struct reader *r;
+	struct fixture f;
+
+	fixture_create(&f, path);
+	fixture_sample(&f, f.thread, f.cpu, 42, &frame, 1);
+	recording_close(f.rec, NULL);
+	REQUIRE((r = fixture_open(path)) != NULL);
+	CHECK_EQ(-export_jsonl(r, NULL, false, full, NULL, &err), ENOSPC);
+	CHECK(strstr(err.msg, "could not be written") != NULL);
+	err = (struct err){0};
+	CHECK_EQ(-export_folded(r, &cpu, &all, false, full, NULL, &err), ENOSPC);
+	CHECK(strstr(err.msg, "could not be written") != NULL);
+	reader_free(r);
+}
+
+int main(int argc, char **argv)
+{
+	return tap_run(argc, argv);
+}
