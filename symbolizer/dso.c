@@ -34,7 +34,7 @@ bool dso_is_executable(const struct dso *dso)
 	       !elf_file_find_dyn(&dso->elf, DT_SONAME, &v);
 }
 
-/* ---- segments --------------------------------------------------------------------------- */
+/* ---- segments -------------------------------------------------------------------- */
 
 bool dso_vaddr_of_offset(const struct dso *dso, uint64_t file_off, uint64_t *vaddr)
 {
@@ -116,7 +116,7 @@ bool dso_text_segment(const struct dso *dso, size_t i, uint64_t *vaddr, uint64_t
 	return false;
 }
 
-/* ---- unwind table ------------------------------------------------------------------------- */
+/* ---- unwind table ---------------------------------------------------------------- */
 
 /* .eh_frame_hdr names the address of .eh_frame, but not its size. */
 static bool eh_frame_of_hdr(const struct dso *dso, uint64_t *vaddr)
@@ -269,7 +269,7 @@ bool dso_fde_at(struct dso *dso, uint64_t vaddr, uint64_t *start, uint64_t *end)
 	return false;
 }
 
-/* ---- resolving ------------------------------------------------------------------------------ */
+/* ---- resolving ------------------------------------------------------------------- */
 
 static const char *name_by_address(struct dso *dso, uint64_t vaddr)
 {

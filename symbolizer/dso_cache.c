@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 enum { VDSO_SZ_MAX = 1 << 18 };
@@ -98,7 +99,7 @@ void dso_cache_free(struct dso_cache *cache)
 	free(cache);
 }
 
-/* ---- opening -------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------- */
 
 int root_open(int root_fd, const char *path)
 {
@@ -155,7 +156,8 @@ static bool is_mapped_file(int fd, const struct target *target, const struct map
 	struct stat st;
 	ssize_t got;
 
-	if (fstat(fd, &st) == 0 && st.st_ino == mapping->ino)
+	if (fstat(fd, &st) == 0 && st.st_ino == mapping->ino &&
+	        ((uint64_t)major(st.st_dev) << 32 | minor(st.st_dev)) == mapping->dev)
 		return true;
 	if ((mapping->prot & MAPS_PROT_WRITE) != 0 ||
 	        mapping->end - mapping->start < sizeof(in_memory))
@@ -193,28 +195,32 @@ static int open_mapped(const struct dso_cache *cache, const struct target *targe
 	/* It takes a capability that we may lack, and a mapping that is still there. */
 	if (mapping->deleted)
 		return err_set(err, -ENOENT, "%s: the file was deleted", mapping->path);
-	if (root_fd >= 0) {
-		fd = root_open(root_fd, mapping->path);
-	} else {
-		fd = root_open(-1, mapping->path);
-	}
-	if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP)
-		return err_set(err, -ENOENT, "%s: the file is gone", mapping->path);
-	if (fd == -EACCES || fd == -EPERM)
-		return err_set(err, -EPERM, "%s may not be read: run as root", mapping->path);
-	if (fd < 0)
-		return err_set(err, fd, "%s cannot be opened: %s", mapping->path,
-		        fd == -ENOEXEC ? "not a regular file" : strerror(-fd));
-	if (!is_mapped_file(fd, target, mapping)) {
+	/* The kernel writes paths as we see them if it can, as for a process in a chroot, else as
+	 * the process does, as for one in a container. */
+	bool replaced = false;
+	int rc = -ENOENT;
+
+	for (int i = root_fd >= 0 ? 0 : 1; i < 2; i++) {
+		rc = fd = root_open(i == 0 ? root_fd : -1, mapping->path);
+		if (fd < 0)
+			continue;
+		if (is_mapped_file(fd, target, mapping))
+			return fd;
 		close(fd);
+		replaced = true;
+	}
+	if (replaced)
 		return err_set(err, -ENOENT, "%s: the file was replaced since it was mapped",
 		        mapping->path);
-	}
-	return fd;
+	if (rc == -ENOENT || rc == -ENOTDIR || rc == -ELOOP)
+		return err_set(err, -ENOENT, "%s: the file is gone", mapping->path);
+	if (rc == -EACCES || rc == -EPERM)
+		return err_set(err, -EPERM, "%s may not be read: run as root", mapping->path);
+	return err_set(err, rc, "%s cannot be opened: %s", mapping->path,
+	        rc == -ENOEXEC ? "not a regular file" : strerror(-rc));
 }
 
-/* ---- the cache --------------------------------------------------------------------------------
- */
+/* ---- the cache ------------------------------------------------------------------- */
 
 /* Takes over elf. */
 static int dso_new(struct dso **out, struct elf_file *elf, const char *path, int root_fd)

@@ -43,7 +43,7 @@ struct dso_dwarf {
 	struct hash64 by_die; /* a unit's DIE to its index in seen */
 };
 
-/* ---- ranges ---------------------------------------------------------------------------------- */
+/* ---- ranges ---------------------------------------------------------------------- */
 
 static void ranges_add(struct die_ranges *r, uint64_t start, uint64_t end, Dwarf_Off die)
 {
@@ -101,8 +101,7 @@ static const struct die_range *ranges_find(const struct die_ranges *r, uint64_t 
 	return lo > 0 && addr < r->v[lo - 1].end ? &r->v[lo - 1] : NULL;
 }
 
-/* ---- opening -----------------------------------------------------------------------------------
- */
+/* ---- opening --------------------------------------------------------------------- */
 
 static bool has_debug_info(const struct elf_file *f)
 {

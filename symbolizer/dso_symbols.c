@@ -32,7 +32,7 @@ void dso_symbols_release(struct dso_symbols *s)
 	*s = (struct dso_symbols){0};
 }
 
-/* ---- reading symbol tables ------------------------------------------------------------------ */
+/* ---- reading symbol tables ------------------------------------------------------- */
 
 struct raw_table {
 	Elf64_Sym *syms; /* owned */
@@ -150,7 +150,7 @@ static int load_dynamic_table(const struct elf_file *f, struct raw_table *t)
 	return 0;
 }
 
-/* ---- collecting ------------------------------------------------------------------------------ */
+/* ---- collecting ------------------------------------------------------------------ */
 
 static uint8_t rank_of(const Elf64_Sym *sym, const char *name, bool old_version)
 {
@@ -313,8 +313,7 @@ static int add_debugdata(struct dso *dso)
 	return rc;
 }
 
-/* ---- separate debug file ----------------------------------------------------------------------
- */
+/* ---- separate debug file --------------------------------------------------------- */
 
 /* The checksum of .gnu_debuglink: the common CRC-32. */
 static bool has_crc(const struct elf_file *f, uint32_t want)
@@ -418,8 +417,7 @@ const struct elf_file *dso_debug_file(struct dso *dso)
 	return dso->debug_path != NULL ? &dso->debug_file : NULL;
 }
 
-/* ---- by name ------------------------------------------------------------------------------------
- */
+/* ---- by name --------------------------------------------------------------------- */
 
 static int index_names(struct dso_symbols *s)
 {

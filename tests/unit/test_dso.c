@@ -20,7 +20,7 @@
 
 static char dir[] = "/tmp/test_dsoXXXXXX";
 
-/* ---- the library built here ------------------------------------------------------------------ */
+/* ---- the library built here ------------------------------------------------------ */
 
 /* clang-format off */
 static const char source[] =
