@@ -1,0 +1,2 @@
+hit("<top (required)>")
+[1].each { hit("block in <top (required)>") }

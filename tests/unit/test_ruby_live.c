@@ -1,0 +1,476 @@
+/*
+ * Attach, frames, labels, lines and generations on real Rubies: a program that knows its own stack
+ * (data/ruby_labels.rb) says what it is at each of its stops, and waits there while it is read from
+ * outside.
+ */
+#include "base/err.h"
+#include "runtimes/ruby/ruby_runtime.h"
+#include "tests/unit/tap.h"
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MAX_FRAMES = 2048, MAX_LOCS = 256 };
+
+struct loc {
+	unsigned int line;
+	char path[256], label[256];
+};
+
+struct program {
+	pid_t pid;
+	FILE *in, *out;
+	struct target target;
+	struct maps maps;
+	struct dso_cache *dsos;
+	struct runtime *rt;
+	/* the stop where it is */
+	char expected[256];
+	unsigned int above;
+	struct loc loc[MAX_LOCS];
+	size_t nr_locs;
+};
+
+static const char *const system_ruby[] = {"/usr/bin/ruby", "-W0", "--disable-gems", NULL};
+static const char *const gems_ruby[] = {"/usr/bin/ruby", "-W0", NULL};
+/* Through its own ld.so: /proc/PID/exe is no Ruby. */
+#define R33 "build/rubies/3.3/usr/lib/x86_64-linux-gnu"
+static const char *const ruby33[] = {R33 "/ld-linux-x86-64.so.2", "--library-path", R33,
+        "build/rubies/3.3/usr/bin/ruby3.3", "-W0", "--disable-gems", NULL};
+
+static bool program_start(struct program *p, const char *const *ruby, const char *script)
+{
+	const char *argv[16];
+	int to[2], from[2], n = 0;
+
+	memset(p, 0, sizeof(*p));
+	if (access(ruby[0], X_OK) != 0) {
+		printf("# no %s here\n", ruby[0]);
+		return false;
+	}
+	for (; ruby[n] != NULL; n++)
+		argv[n] = ruby[n];
+	argv[n++] = script;
+	argv[n] = NULL;
+	if (pipe(to) != 0 || pipe(from) != 0)
+		return false;
+	p->pid = fork();
+	if (p->pid == 0) {
+		dup2(to[0], 0);
+		dup2(from[1], 1);
+		close(to[1]);
+		close(from[0]);
+		if (ruby == ruby33)
+			setenv("RUBYLIB", "build/rubies/3.3/usr/lib/ruby/3.3.0:" R33 "/ruby/3.3.0",
+			        1);
+		execv(argv[0], (char *const *)(uintptr_t)argv);
+		_exit(127);
+	}
+	close(to[0]);
+	close(from[1]);
+	p->in = fdopen(to[1], "w");
+	p->out = fdopen(from[0], "r");
+	return true;
+}
+
+static int program_attach(struct program *p, struct err *err)
+{
+	int rc = target_open(&p->target, p->pid, err);
+
+	if (rc == 0)
+		rc = maps_read(&p->maps, p->pid, err);
+	if (rc == 0)
+		rc = dso_cache_new(&p->dsos);
+	return rc == 0 ? ruby_runtime.attach(&p->target, &p->maps, p->dsos, &p->rt, err) : rc;
+}
+
+static void program_end(struct program *p)
+{
+	ruby_runtime.free(p->rt);
+	dso_cache_free(p->dsos);
+	maps_release(&p->maps);
+	if (p->target.pid != 0)
+		target_close(&p->target);
+	if (p->in != NULL)
+		fclose(p->in);
+	if (p->out != NULL)
+		fclose(p->out);
+	kill(p->pid, SIGKILL);
+	waitpid(p->pid, NULL, 0);
+}
+
+static bool read_line(struct program *p, char *out, size_t n)
+{
+	if (fgets(out, (int)n, p->out) == NULL)
+		return false;
+	out[strcspn(out, "\n")] = '\0';
+	return true;
+}
+
+/* Lets the program go on to its next stop. False: it has ended. */
+static bool program_next(struct program *p, bool go, const char *command)
+{
+	char line[1024], *tab;
+
+	if (go) {
+		fprintf(p->in, "%s\n", command);
+		fflush(p->in);
+	}
+	p->nr_locs = 0;
+	if (!read_line(p, line, sizeof(line)))
+		return false;
+	if (strncmp(line, "THREAD\t", 7) == 0) {
+		snprintf(p->expected, sizeof(p->expected), "%.200s", line);
+		return true;
+	}
+	if (strncmp(line, "HIT\t", 4) != 0 || (tab = strchr(line + 4, '\t')) == NULL)
+		return false;
+	p->above = (unsigned int)atoi(line + 4);
+	snprintf(p->expected, sizeof(p->expected), "%.200s", tab + 1);
+	while (read_line(p, line, sizeof(line)) && strcmp(line, "END") != 0) {
+		struct loc *l = &p->loc[p->nr_locs];
+		char *path, *label;
+
+		if (p->nr_locs == MAX_LOCS || (path = strchr(line, '\t')) == NULL ||
+		        (label = strchr(path + 1, '\t')) == NULL)
+			return false;
+		*label = '\0';
+		l->line = (unsigned int)atoi(line); /* "" below a fiber's first C function */
+		snprintf(l->path, sizeof(l->path), "%.255s", path + 1);
+		snprintf(l->label, sizeof(l->label), "%.255s", label + 1);
+		p->nr_locs++;
+	}
+	return true;
+}
+
+/* gets() writes END before it reads: the program may still run for a moment. It is read when it
+ * sleeps in read(2). */
+static void wait_until_asleep(struct program *p)
+{
+	char path[64], text[64] = "";
+
+	snprintf(path, sizeof(path), "/proc/%d/syscall", (int)p->pid);
+	for (int i = 0; i < 1000000; i++) {
+		FILE *f = fopen(path, "r");
+
+		if (f == NULL)
+			return;
+		text[0] = '\0';
+		if (fgets(text, sizeof(text), f) == NULL)
+			text[0] = '\0';
+		fclose(f);
+		/* read(0), or ppoll on it; anything that starts with a number is a thread that
+		 * sleeps. */
+		if (strncmp(text, "0 0x0 ", 6) == 0 || strncmp(text, "271 ", 4) == 0 ||
+		        strncmp(text, "7 ", 2) == 0)
+			return;
+	}
+}
+
+static int program_frames(struct program *p, struct interp_frame *f, uint64_t *gen)
+{
+	uint64_t ec;
+
+	wait_until_asleep(p);
+	if (ruby_gc_gen(p->rt, gen) != 0 || ruby_thread_ec(p->rt, p->rt->main_thread, &ec) != 0)
+		return -1;
+	return ruby_frames_read(p->rt, ec, f, MAX_FRAMES);
+}
+
+/* Ruby up to 3.3 prints labels without the owner: the same word with "Owner#" taken out. */
+static void strip_owner(const struct frame *f, char *out, size_t n)
+{
+	const char *at = f->owner != NULL ? strstr(f->name, f->owner) : NULL;
+
+	snprintf(out, n, "%s", f->name);
+	if (at != NULL && (at[strlen(f->owner)] == '#' || at[strlen(f->owner)] == '.'))
+		snprintf(out + (at - f->name), n - (size_t)(at - f->name), "%s",
+		        at + strlen(f->owner) + 1);
+}
+
+static bool label_agrees(const struct interp_info *info, const char *label)
+{
+	char bare[512];
+
+	strip_owner(&info->frame, bare, sizeof(bare));
+	if (info->flags & INTERP_SKIP_NEXT) {
+		if (strncmp(label, "rescue in ", 10) == 0 || strncmp(label, "ensure in ", 10) == 0)
+			label += 10;
+		else
+			return false;
+	}
+	return strcmp(bare, label) == 0;
+}
+
+/* The whole stack at this stop, from the caller of hit() out: order, labels, paths and lines. */
+static void check_stack(struct program *p)
+{
+	static struct interp_frame f[MAX_FRAMES];
+	struct interp_info info;
+	struct interp_desc desc;
+	size_t loc = 0;
+	uint64_t gen;
+	bool in_hit = true;
+	int n;
+
+	n = program_frames(p, f, &gen);
+	REQUIRE(n > 0);
+	for (int i = 0; i < n; i++) {
+		const struct loc *l = &p->loc[loc];
+
+		ruby_runtime.frame_class(p->rt, &f[i], &desc);
+		ruby_runtime.resolve(p->rt, &f[i], i == 0, gen, &info);
+		if (in_hit) {
+			in_hit = strcmp(info.frame.name, "Object#hit") != 0;
+			continue;
+		}
+		if (desc.class == INTERP_HIDDEN)
+			continue;
+		if (loc == p->nr_locs) {
+			TAP_FAIL(
+			        "%s: more frames than locations: %s", p->expected, info.frame.name);
+			return;
+		}
+		if (!(info.flags & INTERP_RESOLVED))
+			TAP_FAIL("%s: frame %zu (%s) is not resolved", p->expected, loc, l->label);
+		if (loc == p->above)
+			CHECK_STR(info.frame.name, p->expected);
+		if (!label_agrees(&info, l->label))
+			TAP_FAIL("%s: frame %zu is %s, not %s", p->expected, loc, info.frame.name,
+			        l->label);
+		if (desc.class == INTERP_CODE &&
+		        (info.frame.line != l->line || info.frame.path == NULL ||
+		                strcmp(info.frame.path, l->path) != 0))
+			TAP_FAIL("%s: frame %zu (%s) is at %s:%u, not %s:%u", p->expected, loc,
+			        l->label, info.frame.path ? info.frame.path : "-", info.frame.line,
+			        l->path, l->line);
+		if (desc.class == INTERP_C)
+			CHECK(info.func_addr != 0 && info.frame.path == NULL);
+		CHECK((desc.class == INTERP_C) == (info.frame.kind == FRAME_INTERP_C));
+		loc++;
+	}
+	if (loc != p->nr_locs)
+		TAP_FAIL("%s: %zu frames, not %zu", p->expected, loc, p->nr_locs);
+}
+
+static void check_all_labels(const char *const *ruby)
+{
+	struct err err = {0};
+	struct program p;
+	int nr = 0;
+
+	if (!program_start(&p, ruby, "tests/unit/data/ruby_labels.rb"))
+		return;
+	if (!program_next(&p, false, "") || program_attach(&p, &err) != 0) {
+		TAP_FAIL("cannot attach: %s", err.msg);
+		program_end(&p);
+		return;
+	}
+	do {
+		if (strncmp(p.expected, "THREAD", 6) == 0)
+			continue;
+		check_stack(&p);
+		nr++;
+	} while (program_next(&p, true, "go"));
+	printf("# %d stops of %s\n", nr, p.rt->version);
+	CHECK(nr > 140);
+	program_end(&p);
+}
+
+TEST(every_construct_has_the_label_path_and_line_that_ruby_3_1_says)
+{
+	check_all_labels(system_ruby);
+}
+
+TEST(every_construct_has_the_label_path_and_line_that_ruby_3_1_with_gems_says)
+{
+	check_all_labels(gems_ruby);
+}
+
+TEST(every_construct_has_the_label_path_and_line_that_ruby_3_3_says)
+{
+	check_all_labels(ruby33);
+}
+
+/* A name that was read before a collection still holds after it; one that was not is not guessed.
+ */
+TEST(a_sample_from_before_a_collection_is_named_only_if_it_was_read_then)
+{
+	static struct interp_frame f[MAX_FRAMES];
+	struct interp_info before, after;
+	struct runtime *second = NULL;
+	struct err err = {0};
+	struct program p;
+	uint64_t gen, now;
+	int n, hit = -1;
+
+	if (!program_start(&p, system_ruby, "tests/unit/data/ruby_labels.rb"))
+		return;
+	if (!program_next(&p, false, "") || program_attach(&p, &err) != 0 ||
+	        ruby_runtime.attach(&p.target, &p.maps, p.dsos, &second, &err) != 0) {
+		TAP_FAIL("cannot attach: %s", err.msg);
+		program_end(&p);
+		return;
+	}
+	n = program_frames(&p, f, &gen);
+	for (int i = 0; i < n && hit < 0; i++) {
+		ruby_runtime.resolve(p.rt, &f[i], i == 0, gen, &before);
+		if (strcmp(before.frame.name, "Object#hit") == 0)
+			hit = i;
+	}
+	CHECK(hit >= 0);
+	CHECK(program_next(&p, true, "gc"));
+	wait_until_asleep(&p);
+	CHECK(ruby_gc_gen(p.rt, &now) == 0 && now != gen);
+	if (hit >= 0) {
+		ruby_runtime.resolve(p.rt, &f[hit], false, gen, &after);
+		CHECK_EQ(after.flags, INTERP_RESOLVED);
+		CHECK_STR(after.frame.name, "Object#hit");
+		ruby_runtime.resolve(second, &f[hit], false, gen, &after);
+		CHECK_EQ(after.flags, INTERP_UNVERIFIED);
+		CHECK_STR(after.frame.name, "(code freed before it was read)");
+		/* A sample of now is as good as any. */
+		ruby_runtime.resolve(second, &f[hit], false, now, &after);
+		CHECK_EQ(after.flags, INTERP_RESOLVED);
+		CHECK_STR(after.frame.name, "Object#hit");
+	}
+	ruby_runtime.free(second);
+	program_end(&p);
+}
+
+static int count_reads(const struct target *t, uint64_t addr, void *out, size_t n)
+{
+	struct program *p = t->ctx;
+
+	p->above++;
+	return p->target.read(&p->target, addr, out, n);
+}
+
+TEST(a_frame_that_is_known_is_named_without_a_read)
+{
+	static struct interp_frame f[MAX_FRAMES];
+	struct interp_info info;
+	struct err err = {0};
+	struct program p;
+	uint64_t gen;
+	int n;
+
+	if (!program_start(&p, system_ruby, "tests/unit/data/ruby_labels.rb"))
+		return;
+	if (!program_next(&p, false, "") || program_attach(&p, &err) != 0) {
+		TAP_FAIL("cannot attach: %s", err.msg);
+		program_end(&p);
+		return;
+	}
+	n = program_frames(&p, f, &gen);
+	CHECK(n > 2);
+	for (int i = 0; i < n; i++)
+		ruby_runtime.resolve(p.rt, &f[i], i == 0, gen, &info);
+	p.rt->target.read = count_reads;
+	p.rt->target.ctx = &p;
+	p.above = 0;
+	for (int i = 0; i < n; i++)
+		ruby_runtime.resolve(p.rt, &f[i], i == 0, gen, &info);
+	CHECK_EQ(p.above, 0);
+	program_end(&p);
+}
+
+static void check_threads(const char *const *ruby)
+{
+	uint64_t th[16], ec;
+	struct err err = {0};
+	struct program p;
+	char name[64];
+	size_t nr, found = 0;
+
+	if (!program_start(&p, ruby, "tests/unit/data/ruby_labels.rb"))
+		return;
+	if (!program_next(&p, false, "") || program_attach(&p, &err) != 0) {
+		TAP_FAIL("cannot attach: %s", err.msg);
+		program_end(&p);
+		return;
+	}
+	while (strncmp(p.expected, "THREAD", 6) != 0 && program_next(&p, true, "go"))
+		;
+	nr = ruby_threads_read(p.rt, th, ARRAY_SIZE(th));
+	CHECK_EQ(nr, 2);
+	for (size_t i = 0; i < nr; i++) {
+		CHECK_EQ(ruby_thread_ec(p.rt, th[i], &ec), 0);
+		ruby_runtime.thread_name(p.rt, ec, name, sizeof(name));
+		found += strcmp(name, "worker one") == 0;
+	}
+	CHECK_EQ(found, 1);
+	program_end(&p);
+}
+
+TEST(threads_have_the_names_that_the_program_gave_them)
+{
+	check_threads(system_ruby);
+	check_threads(ruby33);
+}
+
+/* The context's offset from the thread pointer, against another attach, and ranges that hold what
+ * their names say. */
+static void check_facts(const char *const *ruby)
+{
+	struct ruby_proc proc;
+	struct err err = {0};
+	struct program p;
+	struct buf text;
+	uint64_t sym;
+
+	if (!program_start(&p, ruby, "tests/unit/data/ruby_labels.rb"))
+		return;
+	if (!program_next(&p, false, "") || program_attach(&p, &err) != 0) {
+		TAP_FAIL("cannot attach: %s", err.msg);
+		program_end(&p);
+		return;
+	}
+	CHECK_EQ(ruby_runtime.walker_config(p.rt, &proc, sizeof(proc)), sizeof(proc));
+	CHECK_EQ(proc.ec_source, RUBY_EC_TP_OFFSET);
+	CHECK(proc.tp_off < 0);
+	CHECK_EQ(ruby_runtime.native_role(p.rt, proc.vm_exec_lo), NATIVE_ENTRY);
+	CHECK_EQ(ruby_runtime.native_role(p.rt, proc.vm_core_lo), NATIVE_LOOP);
+	CHECK_EQ(ruby_runtime.native_role(p.rt, p.rt->bias), NATIVE_PLAIN);
+	/* 3.1 exports what was found without it. */
+	if (dso_find_symbol(p.rt->dso, "rb_vm_exec") != NULL) {
+		sym = dso_find_symbol(p.rt->dso, "rb_vm_exec")->vaddr;
+		CHECK_EQ(proc.vm_exec_lo, sym + p.rt->bias);
+	}
+	CHECK(strstr(ruby_runtime.description(p.rt), p.rt->version) != NULL);
+	for (int json = 0; json < 2; json++) {
+		buf_init(&text, 1 << 16);
+		ruby_runtime.describe(p.rt, &text, json);
+		CHECK(text.len > 0 && strstr(text.data, "vm_exec_core") != NULL);
+		buf_release(&text);
+	}
+	program_end(&p);
+}
+
+TEST(facts_of_an_attach_are_what_the_file_exports)
+{
+	check_facts(system_ruby);
+	check_facts(ruby33);
+}
+
+TEST(a_process_without_ruby_is_no_ruby)
+{
+	struct err err = {0};
+	struct program p = {0};
+	static const char *const cat[] = {"/bin/cat", NULL};
+
+	REQUIRE(program_start(&p, cat, "-"));
+	fprintf(p.in, "x\n");
+	fflush(p.in);
+	CHECK_EQ(fgetc(p.out), 'x'); /* it has come to its own code */
+	CHECK_EQ(program_attach(&p, &err), -ENOENT);
+	program_end(&p);
+}
+
+int main(int argc, char **argv)
+{
+	signal(SIGPIPE, SIG_IGN);
+	return tap_run(argc, argv);
+}
