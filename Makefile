@@ -111,6 +111,10 @@ $(O)/tests/unit/%: tests/unit/%.c $(O)/librprof.a tests/unit/tap.h
 	$(call say,TEST,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(ALL_CFLAGS) -o $@ $< $(O)/librprof.a $(LIBS)
 
+$(O)/tests/bpf/load: tests/bpf/load.c $(O)/bpf/rprof.skel.h
+	$(call say,TEST,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(ALL_CFLAGS) -o $@ $< $(LIBS)
+
 unit-programs: $(unit)
 
 check: ## all tests; installs what they need (T=name for one)
