@@ -11,7 +11,7 @@ __attribute__((noinline)) static uint64_t hash_bytes(const unsigned char *bytes,
 {
 	uint64_t hash = 0xcbf29ce484222325;
 
-	for (int round = 0; round < 16; round++)
+	for (int round = 0; round < 40; round++)
 		for (long i = 0; i < n; i++)
 			hash = (hash ^ bytes[i]) * 0x100000001b3;
 	return hash;
@@ -21,7 +21,7 @@ __attribute__((noinline)) static long add_tax(long cents)
 {
 	volatile long tax = 0;
 
-	for (long step = 0; step < 400; step++)
+	for (long step = 0; step < 1000; step++)
 		tax += (cents * 19 + step) % 100;
 	return cents + cents * 19 / 100 + (tax & 0);
 }

@@ -204,6 +204,7 @@ end
 class LoadGenerator
   def initialize(port)
     @port = port
+    @random = Random.new(1)
   end
 
   def run
@@ -218,7 +219,7 @@ class LoadGenerator
     case i % 3
     when 0 then ["GET", "/orders?page=#{i % 100}"]
     when 1 then ["POST", "/orders?id=#{i % 1000}"]
-    else ["GET", "/products?q=#{Catalog::WORDS[i % 10]}&page=#{i}"]
+    else ["GET", "/products?q=#{Catalog::WORDS[i % 10]}&page=#{@random.rand(12)}"]
     end
   end
 
@@ -230,7 +231,7 @@ class LoadGenerator
 end
 
 def application
-  catalog = Catalog.new(400)
+  catalog = Catalog.new(250)
   orders = OrdersController.new(catalog)
   products = ProductsController.new(catalog, Cache.new(50))
   router = Router.new
