@@ -1,0 +1,381 @@
+/*
+ * The stitcher against stacks that are made up with their true order: a stack is written down root
+ * first, as it is, the two flat lists are made from it, and stitching them must give it back.
+ */
+#include "symbolizer/stitch.h"
+#include "tests/unit/tap.h"
+
+#include <stdlib.h>
+
+enum { MAX = 8192, SITE_FUNC = 0x1000, SITE_PC = 0x1010, LOOP_FUNC = 0x2000, ENTRY_FUNC = 0x3000 };
+
+/* What a stack is made of, root first. */
+struct truth {
+	struct stitch_native natives[MAX]; /* root first here */
+	struct stitch_interp interps[MAX];
+	struct stitch_item order[MAX * 2]; /* indexes root first */
+	size_t nr_natives, nr_interps, nr_order;
+	bool hide_next; /* the next run's outermost frame gets its mark */
+};
+
+static struct truth truth;
+
+static void start(void)
+{
+	truth.nr_natives = truth.nr_interps = truth.nr_order = 0;
+}
+
+static void native(uint8_t role, uint64_t func, uint64_t pc, bool runtime)
+{
+	truth.order[truth.nr_order++] = (struct stitch_item){.index = (uint32_t)truth.nr_natives};
+	truth.natives[truth.nr_natives++] = (struct stitch_native){
+	        .role = role, .func_addr = func, .pc = pc, .runtime = runtime};
+}
+
+static void entry(void)
+{
+	native(STITCH_ENTRY, ENTRY_FUNC, ENTRY_FUNC + 8, true);
+	native(STITCH_LOOP, LOOP_FUNC, LOOP_FUNC + 8, true);
+}
+
+static void interp(uint8_t class, uint64_t func, bool ends_run)
+{
+	if (class != STITCH_HIDDEN)
+		truth.order[truth.nr_order++] =
+		        (struct stitch_item){.index = (uint32_t)truth.nr_interps, .interp = true};
+	truth.interps[truth.nr_interps++] =
+	        (struct stitch_interp){.class = class, .func_addr = func, .ends_run = ends_run};
+}
+
+static void plain(uint64_t func)
+{
+	native(STITCH_PLAIN, func, func + 0x10, func < 0x100000);
+}
+
+/* The interpreter's call of a C function, the C frame, and the function, or what it tail-called. */
+static void c_call(uint64_t func, uint64_t visible_func)
+{
+	native(STITCH_PLAIN, SITE_FUNC, SITE_PC, true);
+	interp(STITCH_C, func, false);
+	plain(visible_func);
+}
+
+static struct stitch_native natives[MAX];
+static struct stitch_interp interps[MAX];
+static struct stitch_item items[MAX * 2];
+static size_t nr_items;
+
+static struct stitch_input flatten(void)
+{
+	for (size_t i = 0; i < truth.nr_natives; i++)
+		natives[i] = truth.natives[truth.nr_natives - 1 - i];
+	for (size_t i = 0; i < truth.nr_interps; i++)
+		interps[i] = truth.interps[truth.nr_interps - 1 - i];
+	return (struct stitch_input){
+	        .natives = natives,
+	        .nr_natives = truth.nr_natives,
+	        .native_root = true,
+	        .interps = interps,
+	        .nr_interps = truth.nr_interps,
+	        .interp_root = true,
+	};
+}
+
+/* The stitched order is the true one, or the first place where it is not. */
+static void check_order(void)
+{
+	CHECK_EQ(nr_items, truth.nr_order);
+	for (size_t i = 0; i < nr_items && i < truth.nr_order; i++) {
+		size_t nr = truth.order[i].interp ? truth.nr_interps : truth.nr_natives;
+
+		if (items[i].interp == truth.order[i].interp &&
+		        items[i].index == nr - 1 - truth.order[i].index)
+			continue;
+		TAP_FAIL("frame %zu from the root is %s %u, not %s %zu", i,
+		        items[i].interp ? "interp" : "native", items[i].index,
+		        truth.order[i].interp ? "interp" : "native",
+		        nr - 1 - (size_t)truth.order[i].index);
+		return;
+	}
+}
+
+static enum stitch_result run(struct stitch_sites *sites)
+{
+	struct stitch_input in = flatten();
+
+	return stitch(&in, sites, items, &nr_items);
+}
+
+/* _start, main, the bottom frame of the VM. */
+static void start_program(void)
+{
+	start();
+	plain(0x100);
+	interp(STITCH_HIDDEN, 0, false);
+}
+
+TEST(code_stands_inside_of_the_loop_that_runs_it)
+{
+	struct stitch_sites sites = {0};
+
+	start_program();
+	entry();
+	interp(STITCH_CODE, 0, true);
+	interp(STITCH_CODE, 0, false);
+	CHECK_EQ(run(&sites), STITCH_EXACT);
+	check_order();
+}
+
+TEST(a_c_frame_stands_below_its_function_and_above_the_call)
+{
+	struct stitch_sites sites = {0};
+
+	start_program();
+	entry();
+	interp(STITCH_CODE, 0, true);
+	c_call(0x5000, 0x5000);
+	plain(0x6000);
+	entry();
+	interp(STITCH_CODE, 0, true);
+	c_call(0x200000, 0x200000);
+	plain(0x7000);
+	CHECK_EQ(run(&sites), STITCH_EXACT);
+	check_order();
+	CHECK_EQ(sites.nr, 1);
+	CHECK_EQ(sites.addr[0], SITE_PC);
+}
+
+TEST(a_function_hidden_by_a_tail_call_is_placed_by_a_learnt_site)
+{
+	struct stitch_sites sites = {0};
+	struct stitch_input in;
+
+	start_program();
+	entry();
+	interp(STITCH_CODE, 0, true);
+	c_call(0x5000, 0x5000);
+	in = flatten();
+	stitch_learn(&in, &sites);
+
+	start_program();
+	entry();
+	interp(STITCH_CODE, 0, true);
+	plain(0x900);
+	c_call(0x5000, 0x8000);
+	plain(0x8100);
+	entry();
+	interp(STITCH_CODE, 0, true);
+	CHECK_EQ(run(&sites), STITCH_EXACT);
+	check_order();
+}
+
+TEST(c_functions_that_call_c_functions_each_stand_at_their_own)
+{
+	struct stitch_sites sites = {0};
+
+	start_program();
+	entry();
+	interp(STITCH_CODE, 0, true);
+	c_call(0x5000, 0x5000);
+	c_call(0x5100, 0x5100);
+	interp(STITCH_HIDDEN, 0, false); /* a block written in C */
+	plain(0x5200);
+	c_call(0x5300, 0x5300);
+	CHECK_EQ(run(&sites), STITCH_EXACT);
+	check_order();
+}
+
+TEST(a_c_frame_whose_function_is_not_called_yet_stands_on_top)
+{
+	struct stitch_sites sites = {.addr = {SITE_PC}, .hits = {1}, .nr = 1};
+
+	start_program();
+	entry();
+	interp(STITCH_CODE, 0, true);
+	plain(0x900); /* vm_call_cfunc, before its call */
+	interp(STITCH_C, 0x5000, false);
+	CHECK_EQ(run(&sites), STITCH_EXACT);
+	check_order();
+}
+
+TEST(a_frame_pushed_before_its_activation_stands_on_top_and_is_marked)
+{
+	struct stitch_sites sites = {0};
+
+	start_program();
+	entry();
+	interp(STITCH_CODE, 0, true);
+	c_call(0x5000, 0x5000);
+	plain(0x900); /* invoke_block, before vm_exec */
+	interp(STITCH_CODE, 0, true);
+	CHECK_EQ(run(&sites), STITCH_PUSHING);
+	check_order();
+}
+
+TEST(a_frame_pushed_from_c_whose_mark_comes_later_begins_a_run)
+{
+	struct stitch_sites sites = {0};
+
+	start_program();
+	entry();
+	interp(STITCH_CODE, 0, true);
+	c_call(0x5000, 0x5000);
+	plain(0x900);
+	interp(STITCH_CODE, 0, false); /* vm_call0_body sets FINISH after the push */
+	CHECK_EQ(run(&sites), STITCH_PUSHING);
+	check_order();
+}
+
+TEST(an_activation_whose_frame_is_popped_is_marked_and_shifts_nothing)
+{
+	struct stitch_sites sites = {0};
+
+	start_program();
+	entry();
+	interp(STITCH_CODE, 0, true);
+	c_call(0x5000, 0x5000);
+	plain(0x5800);
+	entry(); /* has run its frame, not yet returned */
+	CHECK_EQ(run(&sites), STITCH_POPPING);
+	check_order();
+}
+
+TEST(stacks_of_two_fibers_are_not_paired)
+{
+	struct stitch_sites sites = {0};
+	struct stitch_input in;
+
+	start_program();
+	entry();
+	interp(STITCH_CODE, 0, true);
+	interp(STITCH_CODE, 0, false);
+	in = flatten();
+	in.off_stack = true;
+	CHECK_EQ(stitch(&in, &sites, items, &nr_items), STITCH_OFF_STACK);
+	REQUIRE(nr_items == 3);
+	CHECK(items[0].interp && items[0].index == 1);
+	CHECK(items[1].interp && items[1].index == 0);
+	CHECK(!items[2].interp && items[2].index == 0);
+}
+
+TEST(counts_that_no_push_or_pop_explains_are_not_paired)
+{
+	struct stitch_sites sites = {0};
+
+	start_program();
+	entry();
+	entry();
+	entry();
+	interp(STITCH_CODE, 0, true);
+	CHECK_EQ(run(&sites), STITCH_MISPAIRED);
+}
+
+TEST(a_native_stack_that_is_cut_at_the_leaf_keeps_all_interpreter_frames)
+{
+	struct stitch_sites sites = {0};
+	struct stitch_input in;
+
+	start();
+	interp(STITCH_HIDDEN, 0, false);
+	interp(STITCH_CODE, 0, true);
+	interp(STITCH_C, 0x5000, false);
+	plain(0x300000); /* assembly without CFI */
+	in = flatten();
+	in.native_root = false;
+	CHECK_EQ(stitch(&in, &sites, items, &nr_items), STITCH_PARTIAL);
+	check_order();
+}
+
+TEST(a_native_stack_that_is_cut_outside_pairs_from_the_leaf)
+{
+	struct stitch_sites sites = {0};
+	struct stitch_input in;
+
+	start();
+	interp(STITCH_HIDDEN, 0, false);
+	interp(STITCH_CODE, 0, true); /* its activation is beyond the cut */
+	interp(STITCH_C, 0x5000, false);
+	plain(0x6000); /* the outermost native frame that is there */
+	entry();
+	interp(STITCH_CODE, 0, true);
+	c_call(0x5100, 0x5100);
+	in = flatten();
+	in.native_root = false;
+	CHECK_EQ(stitch(&in, &sites, items, &nr_items), STITCH_PARTIAL);
+	check_order();
+}
+
+TEST(a_thread_whose_body_is_a_c_function_has_its_frame_there)
+{
+	struct stitch_sites sites = {0};
+
+	start_program();
+	c_call(0x5000, 0x5000);
+	plain(0x6000);
+	CHECK_EQ(run(&sites), STITCH_EXACT);
+	check_order();
+}
+
+TEST(native_frames_without_an_interpreter_stay_as_they_are)
+{
+	struct stitch_sites sites = {0};
+
+	start();
+	plain(0x100);
+	plain(0x200);
+	CHECK_EQ(run(&sites), STITCH_EXACT);
+	check_order();
+}
+
+/* A random stack: activations of some code frames and some C calls each, some hidden by tail calls.
+ */
+static void make_random(unsigned *seed)
+{
+	unsigned nr = rand_r(seed) % 30;
+
+	start_program();
+	for (unsigned a = 0; a < nr; a++) {
+		unsigned nr_code = 1 + rand_r(seed) % 5, nr_c = rand_r(seed) % 4;
+
+		if (a > 0 && nr_c == 0)
+			plain(0x800);
+		native(STITCH_ENTRY, ENTRY_FUNC, ENTRY_FUNC + 8, true);
+		native(STITCH_LOOP, LOOP_FUNC, LOOP_FUNC + 8, true);
+		if (rand_r(seed) % 8 == 0)
+			native(STITCH_JIT, 0, 0x70000000, false);
+		for (unsigned i = 0; i < nr_code; i++)
+			interp(STITCH_CODE, 0, i == 0);
+		/* Only C code starts another activation. */
+		if (nr_c == 0 && a + 1 < nr)
+			nr_c = 1;
+		for (unsigned i = 0; i < nr_c; i++) {
+			uint64_t func = 0x10000 + 0x100 * (rand_r(seed) % 40);
+
+			if (rand_r(seed) % 3 == 0)
+				plain(0x900);
+			/* A function ends in a tail call, or it does not. */
+			c_call(func, func % 0x300 == 0 ? 0x80000 + func : func);
+			for (unsigned j = rand_r(seed) % 3; j > 0; j--)
+				plain(0xa00);
+			if (rand_r(seed) % 5 == 0)
+				interp(STITCH_HIDDEN, 0, false);
+		}
+	}
+}
+
+TEST(ten_thousand_random_stacks_come_back_in_their_true_order)
+{
+	struct stitch_sites sites = {.addr = {SITE_PC}, .hits = {1}, .nr = 1};
+	unsigned seed = 20261121;
+
+	for (int i = 0; i < 10000 && !tap_failed; i++) {
+		make_random(&seed);
+		CHECK_EQ(run(&sites), STITCH_EXACT);
+		check_order();
+	}
+}
+
+int main(int argc, char **argv)
+{
+	return tap_run(argc, argv);
+}
