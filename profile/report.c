@@ -57,7 +57,11 @@ static void put_location(struct buf *b, const struct frame *f)
 		return;
 	if (f->path == NULL) {
 		slash = strrchr(where, '/');
-		put_name(b, slash != NULL && slash[1] != '\0' ? slash + 1 : where);
+		where = slash != NULL && slash[1] != '\0' ? slash + 1 : where;
+		len = strlen(where);
+		/* "libfoo.so+0x1230" says it already. */
+		if (f->name == NULL || strncmp(f->name, where, len) != 0 || f->name[len] != '+')
+			put_name(b, where);
 		return;
 	}
 	len = strlen(where);
@@ -110,8 +114,8 @@ static void put_frames(
 {
 	char self[64], total[64];
 
-	buf_puts(b, "\nHottest frames, by self\n\n       SELF                    TOTAL             "
-	            "KIND    FRAME\n");
+	buf_printf(b, "\nHottest frames, by self\n\n  %21s  %21s  %-6s  FRAME\n", "SELF", "TOTAL",
+	        "KIND");
 	for (size_t i = 0; i < MIN(t->nr_frames, top); i++) {
 		const struct hot_frame *h = &t->frames[i];
 		struct frame f = reader_function(r, h->function);
