@@ -328,6 +328,22 @@ static void refresh_process(struct recorder *r, struct process *p)
 		r->table_losses++;
 }
 
+/* Processes that exec'ed: the new image may run an interpreter too, once it has started. */
+static void reattach(struct recorder *r)
+{
+	struct err err = {0};
+
+	for (size_t i = 0; i < r->nr_processes; i++) {
+		struct process *p = r->processes[i];
+
+		if (p->exited || !p->lost_runtime)
+			continue;
+		process_refresh_maps(p, &err);
+		if (process_reattach(p, &err) == 0)
+			session_update_process(r->session, p, &err);
+	}
+}
+
 static void on_mapped(void *ctx, int pid)
 {
 	struct recorder *r = ctx;
@@ -427,6 +443,7 @@ static int record(struct recorder *r, struct err *err)
 		poll(fds, nr_fds, (int)wait_ms);
 		drain(r);
 		alive = watch_processes(r);
+		reattach(r);
 		now = now_ns();
 		if (now >= next_commit) {
 			set_losses(r);

@@ -39,6 +39,50 @@ static int attach_runtime(struct process *p, struct err *err)
 		if (rc != -ENOENT)
 			break;
 	}
+	if (rc != 0)
+		return rc;
+	p->rt_addr = 0;
+	for (size_t i = 0; i < p->maps.nr && p->rt_addr == 0; i++) {
+		struct dso *dso;
+
+		if ((p->maps.v[i].prot & MAPS_PROT_EXEC) && p->maps.v[i].path[0] == '/' &&
+		        dso_cache_get(p->dsos, &p->target, &p->maps.v[i], &dso, NULL) == 0 &&
+		        dso == p->ops->dso(p->rt))
+			p->rt_addr = p->maps.v[i].start;
+	}
+	return 0;
+}
+
+/* Is the interpreter's code still where it was? After an exec it is not, or it belongs to another
+ * image. */
+static void check_runtime(struct process *p)
+{
+	const struct mapping *m = maps_find(&p->maps, p->rt_addr);
+	struct dso *dso = NULL;
+
+	if (p->ops == NULL)
+		return;
+	if (m != NULL && (m->prot & MAPS_PROT_EXEC) &&
+	        dso_cache_get(p->dsos, &p->target, m, &dso, NULL) == 0 && dso == p->ops->dso(p->rt))
+		return;
+	/* Beyond that many execs the names are kept without a way to free them before exit. */
+	if (p->nr_retired < ARRAY_SIZE(p->retired)) {
+		p->retired[p->nr_retired].ops = p->ops;
+		p->retired[p->nr_retired++].rt = p->rt;
+	}
+	p->ops = NULL;
+	p->rt = NULL;
+	p->lost_runtime = true;
+	p->sites = (struct stitch_sites){0};
+}
+
+int process_reattach(struct process *p, struct err *err)
+{
+	int rc = attach_runtime(p, err);
+
+	/* Only a Ruby that is still starting is worth another try. */
+	if (rc != -EAGAIN)
+		p->lost_runtime = false;
 	return rc;
 }
 
@@ -86,6 +130,8 @@ void process_free(struct process *p)
 		return;
 	if (p->rt != NULL)
 		p->ops->free(p->rt);
+	for (size_t i = 0; i < p->nr_retired; i++)
+		p->retired[i].ops->free(p->retired[i].rt);
 	forget_infos(p);
 	free(p->infos);
 	hash64_release(&p->addresses);
@@ -114,6 +160,7 @@ int process_refresh_maps(struct process *p, struct err *err)
 	maps_release(&p->maps);
 	p->maps = now;
 	p->generation++;
+	check_runtime(p);
 	return 1;
 }
 

@@ -31,6 +31,14 @@ struct process {
 	struct dso_cache *dsos;        /* borrowed */
 	const struct runtime_ops *ops; /* NULL: no interpreter */
 	struct runtime *rt;
+	uint64_t rt_addr; /* of its code: where another file stands after an exec */
+	/* Interpreters of images before an exec: names that they gave out are still used. */
+	struct {
+		const struct runtime_ops *ops;
+		struct runtime *rt;
+	} retired[8];
+	size_t nr_retired;
+	bool lost_runtime; /* the process has exec'ed; process_reattach() may find the new image's interpreter */
 	struct stitch_sites sites;
 	struct hash64 addresses; /* pc << 1 | interrupted -> index in infos */
 	struct native_info *infos;
@@ -47,6 +55,8 @@ int process_new(pid_t pid, struct dso_cache *dsos, struct process **out, struct 
 void process_free(struct process *p);
 /* Reads the mappings again. 1: executable mappings changed, 0: they are the same, or -errno. */
 int process_refresh_maps(struct process *p, struct err *err);
+/* After an exec: looks for the interpreter of the new image. 0: attached, else as process_new(); -EAGAIN: try again later. */
+int process_reattach(struct process *p, struct err *err);
 /* Never fails: an address that nobody knows is an info with a name that says so. Valid until the
  * next call. */
 struct native_info *process_native(struct process *p, uint64_t pc, bool interrupted);

@@ -249,6 +249,8 @@ int session_update_process(struct session *s, struct process *p, struct err *err
 	if (config_sz != 0 && config_sz == bpf_map__value_size(s->skel->maps.rp_ruby)) {
 		proc.has_ruby = 1;
 		bpf_map_update_elem(bpf_map__fd(s->skel->maps.rp_ruby), &tgid, config, BPF_ANY);
+	} else {
+		bpf_map_delete_elem(bpf_map__fd(s->skel->maps.rp_ruby), &tgid);
 	}
 	proc.mappings = slot;
 	if (bpf_map_update_elem(bpf_map__fd(s->skel->maps.rp_procs), &tgid, &proc, BPF_ANY) != 0)
