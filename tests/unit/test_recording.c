@@ -135,6 +135,20 @@ TEST(what_was_written_is_read_back)
 	reader_free(r);
 }
 
+TEST(a_closed_recording_is_no_longer_in_wal_mode)
+{
+	const char *path = fixture_path("plain.rprof");
+	struct buf b;
+
+	write_small(path, 3);
+	buf_init(&b, 1 << 24);
+	REQUIRE(buf_read_file(&b, path) == 0);
+	/* https://sqlite.org/fileformat.html §1.3: write and read version, 1 rollback journal, 2 WAL. */
+	CHECK_EQ(b.data[18], 1);
+	CHECK_EQ(b.data[19], 1);
+	buf_release(&b);
+}
+
 TEST(the_empty_stack_is_a_stack)
 {
 	const char *path = fixture_path("empty-stack.rprof");
