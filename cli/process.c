@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_INFOS = 1 << 20, COMMAND_LINE_MAX = 4096 };
+enum { MAX_INFOS = 1 << 20, COMMAND_LINE_MAX = 4096, REATTACH_TRIES = 50 };
 
 /* comm and command line: for the eye only, so trouble leaves them empty. */
 static void process_read_names(struct process *p)
@@ -73,6 +73,7 @@ static void check_runtime(struct process *p)
 	p->ops = NULL;
 	p->rt = NULL;
 	p->lost_runtime = true;
+	p->nr_reattached = 0;
 	p->sites = (struct stitch_sites){0};
 }
 
@@ -80,8 +81,9 @@ int process_reattach(struct process *p, struct err *err)
 {
 	int rc = attach_runtime(p, err);
 
-	/* Only a Ruby that is still starting is worth another try. */
-	if (rc != -EAGAIN)
+	/* At first only the loader is there, then a Ruby that is still starting; a program that is
+	 * none never will be. */
+	if (rc == 0 || ++p->nr_reattached == REATTACH_TRIES)
 		p->lost_runtime = false;
 	return rc;
 }

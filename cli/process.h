@@ -39,6 +39,7 @@ struct process {
 	} retired[8];
 	size_t nr_retired;
 	bool lost_runtime; /* the process has exec'ed; process_reattach() may find the new image's interpreter */
+	unsigned nr_reattached;
 	struct stitch_sites sites;
 	struct hash64 addresses; /* pc << 1 | interrupted -> index in infos */
 	struct native_info *infos;
