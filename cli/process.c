@@ -28,6 +28,16 @@ static void process_read_names(struct process *p)
 	p->command_line = b.data;
 }
 
+static void forget_infos(struct process *p)
+{
+	for (size_t i = 0; i < p->nr_infos; i++) {
+		free(p->infos[i].frames);
+		free(p->infos[i].ids);
+	}
+	p->nr_infos = 0;
+	hash64_clear(&p->addresses);
+}
+
 static int attach_runtime(struct process *p, struct err *err)
 {
 	int rc = -ENOENT;
@@ -81,6 +91,9 @@ int process_reattach(struct process *p, struct err *err)
 {
 	int rc = attach_runtime(p, err);
 
+	/* What an address is to the interpreter was not known until now. */
+	if (rc == 0)
+		forget_infos(p);
 	/* At first only the loader is there, then a Ruby that is still starting; a program that is
 	 * none never will be. */
 	if (rc == 0 || ++p->nr_reattached == REATTACH_TRIES)
@@ -114,16 +127,6 @@ int process_new(pid_t pid, struct dso_cache *dsos, struct process **out, struct 
 out:
 	process_free(p);
 	return rc;
-}
-
-static void forget_infos(struct process *p)
-{
-	for (size_t i = 0; i < p->nr_infos; i++) {
-		free(p->infos[i].frames);
-		free(p->infos[i].ids);
-	}
-	p->nr_infos = 0;
-	hash64_clear(&p->addresses);
 }
 
 void process_free(struct process *p)
