@@ -57,16 +57,15 @@ struct recording {
 	int lock_fd; /* keeps a second recorder off the file; -1 */
 	sqlite3_stmt *stmts[NR_STATEMENTS];
 	bool in_transaction;
-	int failed;                  /* the first error, kept */
-	struct err err;              /* its sentence */
-	struct buf key;              /* scratch */
-	struct intern processes;     /* {pid, start_time} */
-	struct intern threads;       /* {process, tid} */
-	struct intern thread_states; /* {thread, names}: spares writing the same names again */
-	struct intern triggers;      /* name */
-	struct intern functions;     /* kind, role, strings */
-	struct intern frames;        /* struct frame_key */
-	struct intern stacks;        /* {parent, frame} */
+	int failed;              /* the first error, kept */
+	struct err err;          /* its sentence */
+	struct buf key;          /* scratch */
+	struct intern processes; /* {pid, start_time} */
+	struct intern threads;   /* {process, tid} */
+	struct intern triggers;  /* name */
+	struct intern functions; /* kind, role, strings */
+	struct intern frames;    /* struct frame_key */
+	struct intern stacks;    /* {parent, frame} */
 };
 
 /* Keeps the first error: what comes after it is a consequence. */
@@ -193,7 +192,6 @@ static void recording_free(struct recording *rec)
 		close(rec->lock_fd);
 	intern_release(&rec->processes);
 	intern_release(&rec->threads);
-	intern_release(&rec->thread_states);
 	intern_release(&rec->triggers);
 	intern_release(&rec->functions);
 	intern_release(&rec->frames);
@@ -271,20 +269,13 @@ int recording_add_process(struct recording *rec, const struct recording_process 
 int recording_add_thread(struct recording *rec, uint32_t process, int tid, const char *comm,
         const char *runtime_name, uint32_t *id)
 {
-	uint32_t key[2] = {process, (uint32_t)tid}, thread, state;
+	uint32_t key[2] = {process, (uint32_t)tid}, thread;
 	sqlite3_stmt *stmt;
-	int rc, is_new;
+	int rc;
 
 	if (process == 0 || process > rec->processes.nr)
 		return recording_fail(rec, -EINVAL, "a thread of an unknown process");
 	rc = recording_put(rec, &rec->threads, key, sizeof(key), &thread, NULL);
-	if (rc != 0)
-		return rc;
-	buf_reset(&rec->key);
-	buf_append(&rec->key, &thread, sizeof(thread));
-	key_str(&rec->key, comm);
-	key_str(&rec->key, runtime_name);
-	rc = recording_put(rec, &rec->thread_states, rec->key.data, rec->key.len, &state, &is_new);
 	if (rc != 0)
 		return rc;
 	stmt = recording_begin(rec, SQL_THREAD);

@@ -1,7 +1,7 @@
 /*
- * A recording: an SQLite database (docs/recording.md has its schema). The writer interns frames and stacks and commits when
- * told to, so that a recorder that is killed loses what came after its last commit and nothing else. The
- * reader works without the process, on any machine.
+ * A recording: an SQLite database (docs/recording.md has its schema). The writer interns frames and
+ * stacks and commits when told to, so that a recorder that is killed loses what came after its last
+ * commit and nothing else. The reader works without the process, on any machine.
  */
 #ifndef PROFILE_RECORDING_H
 #define PROFILE_RECORDING_H
@@ -12,21 +12,23 @@
 
 /* Of a whole stack. Stored: append only. */
 enum stack_outcome {
-	STACK_EXACT = 1,     /* every frame in its true place */
-	STACK_TRANSIENT = 2, /* caught while the interpreter pushed or popped a frame: see stack_reason */
+	STACK_EXACT = 1, /* every frame in its true place */
+	STACK_TRANSIENT =
+	        2, /* caught while the interpreter pushed or popped a frame: see stack_reason */
 	STACK_TRUNCATED = 3, /* a part is missing: see stack_reason */
-	STACK_NO_CONTEXT = 4, /* a thread that does not run the interpreter: native frames only, complete */
+	STACK_NO_CONTEXT =
+	        4, /* a thread that does not run the interpreter: native frames only, complete */
 };
 
 /* Why a stack is transient or truncated. Stored: append only. */
 enum stack_reason {
 	REASON_NONE = 0,
-	REASON_PUSHING = 1,        /* a frame was pushed, its activation not yet begun */
-	REASON_POPPING = 2,        /* a frame was popped, its activation not yet left */
-	REASON_FIBER_SWITCH = 3,   /* machine stack and execution context are of two fibers */
-	REASON_MISPAIRED = 4,      /* activations and frames do not pair: not stitched */
-	REASON_LATE_NAME = 5,      /* a frame's code was freed before it could be named */
-	REASON_NATIVE_LIMIT = 10,  /* more native frames than the limit */
+	REASON_PUSHING = 1,       /* a frame was pushed, its activation not yet begun */
+	REASON_POPPING = 2,       /* a frame was popped, its activation not yet left */
+	REASON_FIBER_SWITCH = 3,  /* machine stack and execution context are of two fibers */
+	REASON_MISPAIRED = 4,     /* activations and frames do not pair: not stitched */
+	REASON_LATE_NAME = 5,     /* a frame's code was freed before it could be named */
+	REASON_NATIVE_LIMIT = 10, /* more native frames than the limit */
 	REASON_INTERP_LIMIT = 11,
 	REASON_NO_MAPPING = 12,
 	REASON_NO_CFI = 13,
@@ -36,17 +38,21 @@ enum stack_reason {
 	REASON_BAD_CONTEXT = 17,
 	REASON_NO_TABLE = 18,
 };
-const char *stack_outcome_name(enum stack_outcome outcome); /* "exact", "transient", "truncated", "no-context" */
-const char *stack_reason_name(enum stack_reason reason);    /* "fiber-switch", "no-cfi", ...; NULL for REASON_NONE */
-const char *stack_reason_text(enum stack_reason reason);    /* a half sentence for people */
+const char *stack_outcome_name(
+        enum stack_outcome outcome); /* "exact", "transient", "truncated", "no-context" */
+const char *stack_reason_name(
+        enum stack_reason reason); /* "fiber-switch", "no-cfi", ...; NULL for REASON_NONE */
+const char *stack_reason_text(enum stack_reason reason); /* a half sentence for people */
 
 struct recording; /* being written */
 
-/* Refuses to overwrite a file that is no recording (-EEXIST); replaces a recording. The file appears under its name at once. */
+/* Refuses to overwrite a file that is no recording (-EEXIST); replaces a recording. The file
+ * appears under its name at once. */
 int recording_create(const char *path, struct recording **out, struct err *err);
 
-/* Free-form facts: "command", "hostname", "kernel", "rprof_version", "started_at" (ISO 8601), "rate_hz", "duration_ns",
- * "bpf_run_ns", "bpf_runs", "recorder_cpu_ns" ... A key written again is replaced. */
+/* Free-form facts: "command", "hostname", "kernel", "rprof_version", "started_at" (ISO 8601),
+ * "rate_hz", "duration_ns", "bpf_run_ns", "bpf_runs", "recorder_cpu_ns" ... A key written again is
+ * replaced. */
 int recording_set_meta(struct recording *rec, const char *key, const char *value);
 
 struct recording_process {
@@ -59,8 +65,9 @@ struct recording_process {
 int recording_add_process(struct recording *rec, const struct recording_process *p, uint32_t *id);
 /* A thread; again with other names: the names are replaced. */
 int recording_add_thread(struct recording *rec, uint32_t process, int tid, const char *comm,
-		const char *runtime_name, uint32_t *id);
-/* "cpu" (unit "ns" per sample weight), "syscall:openat" (unit "calls"): name, unit, what one unit of weight is. */
+        const char *runtime_name, uint32_t *id);
+/* "cpu" (unit "ns" per sample weight), "syscall:openat" (unit "calls"): name, unit, what one unit
+ * of weight is. */
 int recording_add_trigger(struct recording *rec, const char *name, const char *unit, uint32_t *id);
 
 /* Interned: equal frames get the same id. */
@@ -76,11 +83,13 @@ struct recording_sample {
 	uint8_t reason;  /* enum stack_reason */
 };
 int recording_add_sample(struct recording *rec, const struct recording_sample *s);
-/* A loss: what ("ring-buffer-full", "names-late", ...), how many since the start (replaces the earlier figure). */
+/* A loss: what ("ring-buffer-full", "names-late", ...), how many since the start (replaces the
+ * earlier figure). */
 int recording_set_loss(struct recording *rec, const char *what, uint64_t count);
 
-/* What was added is safe after this. -ENOSPC: the disk is full; what was committed before stays. Errors of the functions above
- * that come from SQLite are kept and returned here as well, with the sentence. */
+/* What was added is safe after this. -ENOSPC: the disk is full; what was committed before stays.
+ * Errors of the functions above that come from SQLite are kept and returned here as well, with the
+ * sentence. */
 int recording_commit(struct recording *rec, struct err *err);
 /* Commits, leaves one plain file (no -wal beside it) and frees, also when it fails. */
 int recording_close(struct recording *rec, struct err *err);

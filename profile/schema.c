@@ -53,7 +53,7 @@ const char *const schema_tables[] = {"meta", "process", "thread", "trigger", "fu
 
 bool schema_is_header(const unsigned char *bytes, size_t nr)
 {
-	/* https://sqlite.org/fileformat.html §1.3: magic at 0, application id at 68, big-endian. */
+	/* https://sqlite.org/fileformat.html, 1.3: magic at 0, application id at 68, big-endian. */
 	if (nr < 100 || memcmp(bytes, "SQLite format 3", 16) != 0)
 		return false;
 	return ((uint32_t)bytes[68] << 24 | (uint32_t)bytes[69] << 16 | (uint32_t)bytes[70] << 8 |

@@ -143,7 +143,8 @@ TEST(a_closed_recording_is_no_longer_in_wal_mode)
 	write_small(path, 3);
 	buf_init(&b, 1 << 24);
 	REQUIRE(buf_read_file(&b, path) == 0);
-	/* https://sqlite.org/fileformat.html §1.3: write and read version, 1 rollback journal, 2 WAL. */
+	/* https://sqlite.org/fileformat.html §1.3: write and read version, 1 rollback journal, 2
+	 * WAL. */
 	CHECK_EQ(b.data[18], 1);
 	CHECK_EQ(b.data[19], 1);
 	buf_release(&b);
