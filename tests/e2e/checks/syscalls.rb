@@ -79,7 +79,9 @@ module SyscallCheck
       have = found.map { |s| Recording.ruby_frames(s).map { |f| f.values_at("name", "path", "line") } }.uniq
       total = found.sum { |s| s["samples"] }
       outcomes = found.map { |s| s["outcome"] }.uniq
-      report.ok(have == [want] && total == lines.size && outcomes == ["exact"], "every #{call} of #{tail} has its stack and thread",
+      # A read may find nothing at first: then the interpreter polls and reads again.
+      enough = call == "read" ? total >= lines.size : total == lines.size
+      report.ok(have == [want] && enough && outcomes == ["exact"], "every #{call} of #{tail} has its stack and thread",
                 ["#{total} events of #{lines.size}, outcomes #{outcomes}", "expected #{want}", *have.first(3).map { |h| "got      #{h}" }])
     end
   end

@@ -1,5 +1,6 @@
 # Makes system calls from known stacks on several threads, when told to on stdin. Each maker says what its stack is.
 # Arguments: the number of calls of each maker (0: none); "nowarm" leaves out the calls before "go".
+require "io/wait"
 require_relative "../lib/truth_case"
 
 COUNT = Integer(ARGV[0])
