@@ -181,7 +181,7 @@ module ErrorChecks
   def disk_full(report, dir, way)
     mount = File.join(dir, "small")
     Dir.mkdir(mount)
-    unless system("mount", "-t", "tmpfs", "-o", "size=256k", "none", mount, err: "/dev/null")
+    unless system("mount", "-t", "tmpfs", "-o", "size=3m", "none", mount, err: "/dev/null")
       return report.skip("a disk that fills up", "no tmpfs can be mounted here")
     end
     begin
