@@ -235,7 +235,9 @@ static int find_vm(struct runtime *rt, struct err *err)
 	addr = exported;
 	if (has_gc) {
 		addr = gc.vm_ptr + rt->bias;
-		if (gc.vm_ptr_is_got && target_read_u64(&rt->target, addr, &addr) != 0)
+		/* Until ld.so has relocated the file, the GOT holds nothing of use. */
+		if (gc.vm_ptr_is_got && (target_read_u64(&rt->target, addr, &addr) != 0 ||
+		                                !ruby_is_heap(addr) || addr < rt->bias))
 			return booting(rt, err);
 		if (has_symbol && addr != exported)
 			return err_set(err, -EINVAL,
@@ -539,6 +541,14 @@ static bool jumps_into(
 	return found;
 }
 
+/* A part that was moved out has no name, or one that says so. */
+static bool is_cold_name(const struct runtime *rt, uint64_t vaddr)
+{
+	const struct dso_symbol *sym = dso_function_at(rt->dso, vaddr);
+
+	return sym == NULL || strstr(sym->name, ".cold") != NULL;
+}
+
 /*
  * The parts that the compiler moved out of a function ("name.cold"): an FDE that the function jumps
  * into and that jumps back into the middle of it. A chance hit of the byte search on both ways into
@@ -566,8 +576,7 @@ static size_t find_cold(const struct runtime *rt, uint64_t lo, uint64_t hi, stru
 			continue;
 		for (size_t k = 0; k < nr; k++)
 			seen |= out[k].lo == start + rt->bias;
-		if (!seen && dso_function_at(rt->dso, start) == NULL &&
-		        jumps_into(rt, start, end, lo, hi))
+		if (!seen && is_cold_name(rt, start) && jumps_into(rt, start, end, lo, hi))
 			out[nr++] = (struct ruby_range){start + rt->bias, end + rt->bias};
 	}
 	free(code);

@@ -455,6 +455,38 @@ TEST(facts_of_an_attach_are_what_the_file_exports)
 	check_facts(ruby33);
 }
 
+/* From the first instruction of ld.so on: not there, then not yet, then there. */
+static void check_start(const char *const *ruby)
+{
+	struct err err = {0};
+	struct program p;
+	int rc;
+
+	for (int round = 0; round < 5; round++) {
+		if (!program_start(&p, ruby, "tests/unit/data/ruby_labels.rb"))
+			return;
+		do {
+			rc = program_attach(&p, &err);
+			if (rc != 0 && rc != -ENOENT && rc != -EAGAIN)
+				TAP_FAIL("%d: %s", rc, err.msg);
+			if (rc != 0) {
+				dso_cache_free(p.dsos);
+				maps_release(&p.maps);
+				target_close(&p.target);
+				p.dsos = NULL;
+				p.target.pid = 0;
+			}
+		} while (rc == -ENOENT || rc == -EAGAIN);
+		program_end(&p);
+	}
+}
+
+TEST(a_ruby_that_starts_is_not_there_then_not_ready_then_attached)
+{
+	check_start(system_ruby);
+	check_start(ruby33);
+}
+
 TEST(a_process_without_ruby_is_no_ruby)
 {
 	struct err err = {0};
