@@ -45,7 +45,7 @@ module FreeCheck
     report.ok(impossible.empty?, "#{name}: every Ruby stack is one that the program can have",
               ["#{sum(impossible)} of #{sum(stacks)} samples, #{impossible.size} stacks are not"] +
               impossible.sort_by { |s| -s["samples"] }.first(8).map { |s| describe(s) })
-    rootless = ruby.reject { |s| known.root?(Recording.ruby_frames(s)) }
+    rootless = ruby.reject { |s| known.root?(Recording.ruby_frames(s)) || new_fiber?(s, facts) }
     report.ok(rootless.empty?, "#{name}: every Ruby stack reaches its root", rootless.first(3).map { |s| describe(s) })
     cut = stacks.reject { |s| native_root?(s, facts) || s["reason"] == "no-cfi" }
     share = sum(cut).fdiv(sum(stacks))
@@ -69,14 +69,19 @@ module FreeCheck
     native = Recording.native_frames(stack)
     return true if native.empty? && stack["outcome"] == "no-context"
     first = native.first or return false
-    return true if ROOTS.include?(first["name"])
-    start, size = facts["fiber_root"]
-    Comparison.addr(first).between?(start, start + size)
+    facts["roots"].any? { |_, (start, size)| Comparison.addr(first).between?(start, start + size) }
+  end
+
+  # A fiber before its first frame, or behind its last.
+  def new_fiber?(stack, facts)
+    start, size = facts["roots"]["fiber"]
+    first = Recording.native_frames(stack).first
+    Recording.ruby_frames(stack).empty? && first && Comparison.addr(first).between?(start, start + size)
   end
 
   def describe(stack)
     "#{stack['samples']} #{stack['outcome']} #{stack['reason']}: " +
-      Recording.ruby_frames(stack).map { |f| "#{f['name']}:#{f['line']}" }.join(" > ")
+      Recording.ruby_frames(stack).map { |f| "#{f['name']}#{"(#{f['kind']})" if f["kind"] != "ruby"}:#{f['line']}" }.join(" > ")
   end
 
   def describe_native(stack)
@@ -98,11 +103,12 @@ module FreeCheck
     # frames: of a sample. A caller must have been at a line from which it called the next; the innermost frame may
     # be at any line.
     def possible?(frames)
+      frames = frames[0..-2] if frames.any? && frames.last["kind"] == "cfunc" && HIDDEN.include?(frames.last["name"])
       nodes = [@tree]
       frames.each_with_index do |frame, i|
         last = i == frames.size - 1
         nodes = nodes.flat_map do |node|
-          node.select { |(name, line), _| name == frame["name"] && (last || line == frame["line"]) }.values
+          node.select { |(name, line), _| name == frame["name"] && (last || line.to_i == frame["line"].to_i) }.values
         end
         return i >= frames.size - 2 && outside_work?(frames) if nodes.empty?
       end
@@ -112,6 +118,10 @@ module FreeCheck
     def root?(frames)
       frames.any? && (@roots.include?(frames.first["name"]) || frames.first["name"] == "<main>")
     end
+
+    # Methods of the interpreter's hidden object (RubyVM::FrozenCore), through which C makes procs. TracePoint doesn't
+    # show them; caller_locations does.
+    HIDDEN = %w[proc lambda].freeze
 
     private
 

@@ -24,9 +24,9 @@ module Free
       end
     end
 
-    # Native functions where stacks may begin: the entry of fibers has no symbol.
-    def fiber_root
-      Fiber.new { Truth.root }.resume
+    # [start, size] of the native functions where stacks may begin. Not all have a symbol.
+    def roots
+      { main: Truth.root, thread: Thread.new { Truth.root }.value, fiber: Fiber.new { Truth.root }.resume }
     end
 
     private
@@ -51,7 +51,7 @@ module Free
       rows = stacks.map { |s| s.map { |frame| index[frame] ||= index.size } }
       Case.facts[:frames] = index.keys
       Case.facts[:stacks] = rows
-      Case.facts[:fiber_root] = fiber_root
+      Case.facts[:roots] = roots
       Case.ready
     end
   end
