@@ -45,8 +45,8 @@ module FreeCheck
     report.ok(impossible.empty?, "#{name}: every Ruby stack is one that the program can have",
               ["#{sum(impossible)} of #{sum(stacks)} samples, #{impossible.size} stacks are not"] +
               impossible.sort_by { |s| -s["samples"] }.first(8).map { |s| describe(s) })
-    rootless = ruby.reject { |s| known.root?(Recording.ruby_frames(s)) || new_fiber?(s, facts) }
-    report.ok(rootless.empty?, "#{name}: every Ruby stack reaches its root", rootless.first(3).map { |s| describe(s) })
+    rootless = ruby.reject { |s| known.root?(Recording.ruby_frames(s)) || new_fiber?(s, facts) || s["reason"] == "fiber-switch" }
+    report.ok(rootless.empty?, "#{name}: every Ruby stack reaches its root", rootless.first(3).flat_map { |s| [describe(s), describe_native(s)] })
     cut = stacks.reject { |s| native_root?(s, facts) || s["reason"] == "no-cfi" }
     share = sum(cut).fdiv(sum(stacks))
     report.ok(share <= 0.001, "#{name}: the native root is reached in 99.9 %",
@@ -108,14 +108,25 @@ module FreeCheck
       frames.each_with_index do |frame, i|
         last = i == frames.size - 1
         nodes = nodes.flat_map do |node|
-          node.select { |(name, line), _| name == frame["name"] && (last || line.to_i == frame["line"].to_i) }.values
+          node.select { |(name, line), _| unread?(frame) || name == frame["name"] && (last || frame["line"].nil? && line != 0 && after_unread?(frames, i) || line.to_i == frame["line"].to_i) }.values
         end
         return i >= frames.size - 2 && outside_work?(frames) if nodes.empty?
       end
       true
     end
 
+    # A stack that is marked late-name says which of its frames it couldn't name: the others must fit.
+    def unread?(frame)
+      frame["name"].start_with?("(code freed")
+    end
+
+    # A C function is at the line of a Ruby frame below it, which may be one without a name.
+    def after_unread?(frames, i)
+      unread?(frames[0...i].reverse.find { |f| f["kind"] != "cfunc" } || { "name" => "" })
+    end
+
     def root?(frames)
+      return true if frames.any? && unread?(frames.first)
       frames.any? && (@roots.include?(frames.first["name"]) || frames.first["name"] == "<main>")
     end
 
