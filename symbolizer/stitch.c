@@ -43,38 +43,70 @@ static void site_learn(struct stitch_sites *sites, uint64_t pc)
 	}
 }
 
-/*
- * The native frame below which (towards the root) a C frame stands: the C function itself, or what
- * it was replaced by in a tail call. Natives (lo, hi) are searched from the outer end, `from` being
- * the outermost one that may be taken. Returns its index, or SIZE_MAX.
- */
-static size_t c_function_find(struct stitcher *st, uint64_t func_addr, size_t lo, size_t from)
+/* Is native i called from a known site, that is: does a C frame stand below it? */
+static bool called_from_site(const struct stitcher *st, size_t i)
 {
-	const struct stitch_native *natives = st->in->natives;
-	size_t first = SIZE_MAX;
-
-	if (func_addr == 0)
-		return SIZE_MAX;
-	for (size_t i = from + 1; i-- > lo;) {
-		if (natives[i].func_addr != func_addr)
-			continue;
-		/* Called by the interpreter, not by its own C code (a recursive function). */
-		if (i + 1 < st->in->nr_natives && site_is_known(st->sites, natives[i + 1].pc))
-			return i;
-		if (first == SIZE_MAX)
-			first = i;
-	}
-	return first;
+	return i + 1 < st->in->nr_natives && site_is_known(st->sites, st->in->natives[i + 1].pc);
 }
 
-/* The outermost native frame in [lo, from] whose caller returns to a known site, or SIZE_MAX. */
-static size_t site_find(struct stitcher *st, size_t lo, size_t from)
+/*
+ * A call site is learnt where it is certain: one native frame in the segment is the function, and
+ * one C frame names it.
+ */
+static void sites_learn(struct stitcher *st, size_t lo, size_t hi, size_t c_lo, size_t c_hi)
 {
-	for (size_t i = from + 1; i-- > lo;)
-		if (i + 1 < st->in->nr_natives &&
-		        site_is_known(st->sites, st->in->natives[i + 1].pc))
-			return i;
-	return SIZE_MAX;
+	const struct stitch_native *natives = st->in->natives;
+	const struct stitch_interp *interps = st->in->interps;
+
+	for (size_t c = c_lo; c < c_hi; c++) {
+		size_t at = SIZE_MAX, nr = 0;
+
+		if (interps[c].class != STITCH_C || interps[c].func_addr == 0)
+			continue;
+		for (size_t i = lo; i < hi; i++) {
+			if (natives[i].func_addr == interps[c].func_addr) {
+				at = i;
+				nr++;
+			}
+		}
+		for (size_t other = c_lo; other < c_hi; other++)
+			nr += other != c && interps[other].func_addr == interps[c].func_addr;
+		if (nr == 1 && at != SIZE_MAX && at + 1 < st->in->nr_natives && natives[at + 1].runtime &&
+		        natives[at + 1].role != STITCH_JIT)
+			site_learn(st->sites, natives[at + 1].pc);
+	}
+}
+
+/*
+ * Where the C frame stands: below (towards the root) the native frame that is returned, which is
+ * the C function, or what took its place in a tail call. Natives are searched from `from` towards
+ * the leaf.
+ *
+ * Each C frame stands at one call site, so the next site is its place whatever function is there:
+ * of a recursive function whose outer activations are hidden by tail calls, the address would find
+ * the innermost. An address without a known site counts where no site is left. more_sites: there
+ * are more sites than C frames, because a frame was popped already (Kernel#raise): then the address
+ * decides.
+ */
+static size_t c_function_find(
+        struct stitcher *st, uint64_t func_addr, size_t lo, size_t from, bool more_sites)
+{
+	const struct stitch_native *natives = st->in->natives;
+	size_t site = SIZE_MAX, match = SIZE_MAX;
+
+	for (size_t i = from + 1; i-- > lo;) {
+		bool same = func_addr != 0 && natives[i].func_addr == func_addr;
+
+		if (called_from_site(st, i)) {
+			if (same || !more_sites)
+				return i;
+			if (site == SIZE_MAX)
+				site = i;
+		} else if (same && match == SIZE_MAX) {
+			match = i;
+		}
+	}
+	return site != SIZE_MAX ? site : match;
 }
 
 /*
@@ -83,40 +115,40 @@ static size_t site_find(struct stitcher *st, size_t lo, size_t from)
  */
 static void place_c_frames(struct stitcher *st, size_t lo, size_t hi, size_t c_lo, size_t c_hi)
 {
-	const struct stitch_native *natives = st->in->natives;
 	const struct stitch_interp *interps = st->in->interps;
 	size_t next = hi; /* natives at and above this index are emitted */
+	size_t nr_sites = 0, nr_c = 0;
+
+	sites_learn(st, lo, hi, c_lo, c_hi);
+	for (size_t i = lo; i < hi; i++)
+		nr_sites += called_from_site(st, i);
+	for (size_t c = c_lo; c < c_hi; c++)
+		nr_c += interps[c].class == STITCH_C;
 
 	for (size_t c = c_hi; c-- > c_lo;) {
 		size_t at = SIZE_MAX;
 
 		if (interps[c].class != STITCH_C)
 			continue;
-		if (next > lo) {
-			at = c_function_find(st, interps[c].func_addr, lo, next - 1);
-			if (at != SIZE_MAX) {
-				const struct stitch_native *caller =
-				        at + 1 < st->in->nr_natives ? &natives[at + 1] : NULL;
-
-				if (caller != NULL && caller->runtime && caller->role != STITCH_JIT)
-					site_learn(st->sites, caller->pc);
-			} else {
-				at = site_find(st, lo, next - 1);
-			}
-		}
-		if (at != SIZE_MAX)
+		if (next > lo)
+			at = c_function_find(
+			        st, interps[c].func_addr, lo, next - 1, nr_sites > nr_c);
+		if (at != SIZE_MAX) {
 			while (next > at + 1)
 				emit(st, false, --next);
-		else if (c == c_lo && lo == 0 && st->sites->nr != 0)
+		} else if (c == c_lo && lo == 0 && st->sites->nr != 0) {
 			/* At the leaf: the frame is pushed and its function not yet called, or has
 			 * returned, so what is there belongs to the call. Elsewhere the function
 			 * runs, unseen. */
 			while (next > lo)
 				emit(st, false, --next);
+		}
 		emit(st, true, c);
 		/* The C function itself is taken: the next frame's lies above it. */
-		if (at != SIZE_MAX && next > lo)
+		if (at != SIZE_MAX)
 			emit(st, false, --next);
+		nr_sites -= nr_sites > 0 && at != SIZE_MAX;
+		nr_c--;
 	}
 	while (next > lo)
 		emit(st, false, --next);

@@ -185,6 +185,35 @@ TEST(c_functions_that_call_c_functions_each_stand_at_their_own)
 	check_order();
 }
 
+TEST(a_recursive_function_hidden_by_tail_calls_stands_at_each_of_its_calls)
+{
+	struct stitch_sites sites = {.addr = {SITE_PC}, .hits = {1}, .nr = 1};
+
+	start_program();
+	entry();
+	interp(STITCH_CODE, 0, true);
+	c_call(0x5000, 0x8000); /* Array#==: rb_exec_recursive_paired has taken its place */
+	plain(0x8100);
+	c_call(0x5000, 0x5000); /* the inner one has not got there yet */
+	CHECK_EQ(run(&sites), STITCH_EXACT);
+	check_order();
+}
+
+TEST(a_site_whose_frame_is_popped_takes_no_other_frame)
+{
+	struct stitch_sites sites = {.addr = {SITE_PC}, .hits = {1}, .nr = 1};
+
+	start_program();
+	entry();
+	interp(STITCH_CODE, 0, true);
+	plain(SITE_FUNC);
+	truth.natives[truth.nr_natives - 1].pc = SITE_PC;
+	plain(0x5500); /* Kernel#raise, which pops its own frame */
+	c_call(0x5000, 0x5000);
+	CHECK_EQ(run(&sites), STITCH_EXACT);
+	check_order();
+}
+
 TEST(a_c_frame_whose_function_is_not_called_yet_stands_on_top)
 {
 	struct stitch_sites sites = {.addr = {SITE_PC}, .hits = {1}, .nr = 1};
@@ -353,8 +382,7 @@ static void make_random(unsigned *seed)
 
 			if (rand_r(seed) % 3 == 0)
 				plain(0x900);
-			/* A function ends in a tail call, or it does not. */
-			c_call(func, func % 0x300 == 0 ? 0x80000 + func : func);
+			c_call(func, rand_r(seed) % 4 == 0 ? 0x80000 + func : func);
 			for (unsigned j = rand_r(seed) % 3; j > 0; j--)
 				plain(0xa00);
 			if (rand_r(seed) % 5 == 0)
