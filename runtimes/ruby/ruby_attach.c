@@ -77,7 +77,8 @@ static int find_interpreter(const struct target *target, const struct maps *maps
 	if (failed != 0 && failed != -ENOEXEC)
 		return err_set(err, failed, "the Ruby interpreter of process %d cannot be read: %s",
 		        (int)target->pid, why.msg);
-	return err_set(err, -ENOENT, "process %d runs no Ruby", (int)target->pid);
+	return err_set(err, -ENOENT, "process %d runs no Ruby: give the pid of a Ruby process (`pgrep -a ruby` lists them)",
+	        (int)target->pid);
 }
 
 static bool symbol_addr(const struct runtime *rt, const char *name, uint64_t *addr)

@@ -39,6 +39,10 @@ enum {
 	NR_IDENTITY = 6,
 	IMEMO_BITS = RUBY_T_MASK | 15 << 12,
 	NR_TRIES = 3,
+	GEN_MARKING = 1,
+	GEN_SWEEPING = 2,
+	FL_PROMOTED = 1 << 5,
+	FL_PROMOTED1 = 1 << 6,
 };
 
 static const char unverified_name[] = "(code freed before it was read)";
@@ -50,6 +54,7 @@ struct object {
 	uint64_t identity[NR_IDENTITY];
 	uint32_t version; /* changes when the address holds another object */
 	bool valid;       /* false: it could not be read */
+	bool old;         /* a collection has found it alive */
 };
 
 struct code {
@@ -144,11 +149,37 @@ static uint64_t gen_order(uint64_t gen)
 /*
  * Is an object that stood on a stack at generation `sample` still there at `now` (both as orders)?
  * What is reachable while nothing is being marked lives until the next collection has marked; what
- * is reachable during an (incremental) mark may be dropped before the mark ends.
+ * is reachable during an (incremental) mark may be dropped before the mark ends. Memory is freed
+ * after a mark only.
  */
 static bool gen_covers(uint64_t sample, uint64_t now)
 {
-	return sample == now || (sample >> 2 == now >> 2 && (sample & 3) != 1);
+	if (sample == now)
+		return true;
+	if ((sample & 3) == GEN_MARKING)
+		return false;
+	return sample >> 2 == now >> 2 || now == (((sample >> 2) + 1) << 2 | GEN_MARKING);
+}
+
+/*
+ * The earliest generation (as order) whose samples saw the object that is there now. An old object
+ * was found alive by the last mark, so its memory was not handed out anew in the sweep after it,
+ * nor since: whatever stood at this address after the mark before was the same.
+ */
+static uint64_t gen_since(uint64_t now, bool old)
+{
+	if (!old || (now >> 2) == 0)
+		return now;
+	return ((now >> 2) - 1) << 2 | GEN_SWEEPING;
+}
+
+/* gc.h, RVALUE_OLD_P: until 3.2 the age is two bits in the flags, since 3.3 old is one bit. */
+static bool object_is_old(const struct runtime *rt, uint64_t flags)
+{
+	uint64_t bits =
+	        rt->l->since >= RUBY_VERSION(3, 3, 0) ? FL_PROMOTED : FL_PROMOTED | FL_PROMOTED1;
+
+	return (flags & bits) == bits;
 }
 
 int ruby_gc_gen(const struct runtime *rt, uint64_t *gen)
@@ -177,6 +208,7 @@ static uint64_t order_now(const struct runtime *rt)
 struct body {
 	uint8_t bytes[MAX_BODY_SZ];
 	uint64_t addr;
+	bool old; /* the iseq that it belongs to */
 };
 
 static uint64_t word(const uint8_t *p, size_t off)
@@ -205,6 +237,7 @@ static int body_read(const struct runtime *rt, uint64_t iseq, struct body *out)
 	rc = target_read(&rt->target, iseq, head, sizeof(head));
 	if (rc != 0)
 		return rc;
+	out->old = object_is_old(rt, head[0]);
 	out->addr = head[rt->l->iseq.body / 8];
 	if (ruby_imemo_type(head[0]) != imemo_iseq || !ruby_is_heap(out->addr))
 		return -EINVAL;
@@ -348,6 +381,7 @@ static int code_read(
 	if (rc != 0)
 		return rc;
 	body_identity(rt, &b, c->object.identity);
+	c->object.old = b.old;
 	if (identity_only)
 		return 0;
 	type = half(b.bytes, rt->l->iseq.type);
@@ -412,6 +446,7 @@ static int method_read(struct runtime *rt, uint64_t addr, bool identity_only, st
 	rc = target_read(&rt->target, addr, entry, sizeof(entry));
 	if (rc != 0)
 		return rc;
+	m->object.old = object_is_old(rt, entry[0]);
 	kind = ruby_imemo_type(entry[0]);
 	if (kind == imemo_svar) {
 		/* $~ and $_ of the method took the place of the entry, which stands in there. */
@@ -505,7 +540,9 @@ static bool object_same(const struct object *old, const struct object *new)
 static void object_renew(struct object *o, const struct object *old, uint64_t sample, uint64_t now)
 {
 	o->version = old->version + 1;
-	o->gen_lo = gen_covers(sample, now) ? MIN(sample, now) : now;
+	o->gen_lo = gen_since(now, o->old);
+	if (gen_covers(sample, now))
+		o->gen_lo = MIN(o->gen_lo, sample);
 	o->gen_hi = now;
 	o->valid = true;
 }
@@ -536,7 +573,8 @@ static uint32_t code_update(
 			ruby_lines_release(&new.lines);
 			continue;
 		}
-		if (object_same(&c->object, &new.object) && order >= c->object.gen_lo) {
+		if (object_same(&c->object, &new.object) &&
+		        order >= MIN(c->object.gen_lo, gen_since(now, new.object.old))) {
 			ruby_lines_release(&new.lines);
 			c->object.gen_hi = MAX(now, c->object.gen_hi);
 			return 0;
@@ -573,7 +611,8 @@ static uint32_t method_update(struct runtime *rt, uint64_t addr, uint64_t order,
 		}
 		if (order_now(rt) != now)
 			continue;
-		if (object_same(&m->object, &new.object) && order >= m->object.gen_lo) {
+		if (object_same(&m->object, &new.object) &&
+		        order >= MIN(m->object.gen_lo, gen_since(now, new.object.old))) {
 			m->object.gen_hi = MAX(now, m->object.gen_hi);
 			if (!identity_only && new.owner != m->owner) {
 				m->owner = new.owner;
