@@ -100,7 +100,7 @@ struct rprof_mapping {
 
 struct rprof_mappings {
 	uint32_t nr;
-	uint32_t generation;
+	uint32_t generation; /* not 0; no other table of the session, of any process, has the same */
 	struct rprof_mapping m[RPROF_MAX_MAPPINGS]; /* ascending, disjoint */
 };
 

@@ -27,6 +27,18 @@ struct user_page {
 	__u64 word[RPROF_PAGE_SZ / 8];
 };
 
+/*
+ * Rules by pc, so that a frame that was met before costs one look-up in one cache line: direct-mapped, per CPU. An entry holds for
+ * one state of all mappings (the generation); user space counts a new one for each change.
+ */
+struct cached_rule {
+	__u64 pc;
+	__u32 generation; /* 0: empty */
+	__u32 unused;
+	struct unwind_rule rule;
+};
+enum { RULE_CACHE_SLOTS = 4096 };
+
 enum { RECORD_WORDS = 32768, RECORD_HEADER_WORDS = sizeof(struct rprof_sample) / 8 };
 
 _Static_assert(sizeof(struct rprof_sample) % 8 == 0, "frames follow the header word by word");
@@ -61,6 +73,8 @@ struct scratch {
 	__u64 ec[RUBY_EC_READ_SZ / 8];
 	__u64 env[3]; /* of an environment that is not on the VM stack */
 	struct user_page cfp_page, env_page;
+
+	struct cached_rule rules[RULE_CACHE_SLOTS];
 };
 
 struct rows_chunk {

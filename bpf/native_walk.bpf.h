@@ -108,6 +108,7 @@ static long native_step(__u32 i, void *ctx)
 	const struct rprof_mapping *m;
 	const struct unwind_rule *rule;
 	enum unwind_step_result result;
+	struct cached_rule *cached;
 	__u64 lookup_pc;
 	int at;
 
@@ -120,6 +121,11 @@ static long native_step(__u32 i, void *ctx)
 	s->nr_native++;
 
 	lookup_pc = unwind_lookup_pc(&u);
+	cached = &s->rules[(lookup_pc ^ lookup_pc >> 12) & (RULE_CACHE_SLOTS - 1)];
+	if (cached->pc == lookup_pc && cached->generation == s->rec.head.generation) {
+		result = unwind_step(&u, &cached->rule, s);
+		goto stepped;
+	}
 	at = mapping_find(s, maps, lookup_pc);
 	if (at < 0) {
 		s->native_outcome = WALK_NO_MAPPING;
@@ -132,6 +138,9 @@ static long native_step(__u32 i, void *ctx)
 			s->native_outcome = WALK_NO_CFI;
 			return 1;
 		}
+		cached->pc = lookup_pc;
+		cached->generation = s->rec.head.generation;
+		cached->rule = *rule;
 		result = unwind_step(&u, rule, s);
 	} else if (m->kind == MAPPING_JIT && s->has_ruby) {
 		result = ruby_step_jit(s, &u);
@@ -146,6 +155,7 @@ static long native_step(__u32 i, void *ctx)
 			return 1;
 		}
 	}
+stepped:
 	if (result != UNWIND_STEP_NEXT) {
 		s->native_outcome = outcome_of_step(result);
 		return 1;

@@ -522,6 +522,7 @@ static void recorder_release(struct recorder *r)
 static int run_recorder(struct recorder *r, char **argv)
 {
 	struct sigaction action = {.sa_handler = on_signal};
+	struct rlimit files;
 	uint64_t cpu_at_start;
 	struct err err = {0};
 	int code, rc;
@@ -533,6 +534,11 @@ static int run_recorder(struct recorder *r, char **argv)
 	sigaction(SIGTERM, &action, NULL);
 	sigaction(SIGHUP, &action, NULL);
 	signal(SIGPIPE, SIG_IGN);
+	/* Each file of each process is kept open. */
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+		files.rlim_cur = files.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &files);
+	}
 	for (size_t i = 0; i < r->nr_pids; i++) {
 		code = open_process(r, r->pids[i]);
 		if (code != EXIT_OK)

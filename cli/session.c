@@ -36,6 +36,7 @@ struct session {
 	size_t rows_sz, pages_sz, rules_sz;
 	struct process *const *processes;
 	size_t nr_processes;
+	uint32_t generation; /* counts the tables that were made */
 	uint32_t *valid; /* for each process: which of its two mapping tables is valid now */
 	void (*drain_fn)(void *ctx, const struct rprof_sample *sample, size_t size);
 	void *drain_ctx;
@@ -222,7 +223,7 @@ int session_update_process(struct session *s, struct process *p, struct err *err
 	maps = calloc(1, sizeof(*maps));
 	if (maps == NULL)
 		return err_set(err, -ENOMEM, "out of memory");
-	maps->generation = p->generation;
+	maps->generation = ++s->generation;
 	for (size_t i = 0; i < p->maps.nr; i++) {
 		/* The kernel-side search compares addresses below 2^63: [vsyscall] is none of them.
 		 */
