@@ -22,7 +22,8 @@
 enum {
 	DRAIN_MS = 100,
 	COMMIT_MS = 1000,
-	BOOT_TRIES = 40, /* of 50 ms: a Ruby that has just been started has no VM yet */
+	FLUSH_AT_ONCE = 4, /* samples between two looks at the ring buffer */
+	BOOT_TRIES = 40,   /* of 50 ms: a Ruby that has just been started has no VM yet */
 	DEFAULT_RATE_HZ = 99,
 	MAX_RECORDED = 256, /* processes in one recording */
 };
@@ -366,8 +367,9 @@ static void on_sample(void *ctx, const struct rprof_sample *sample, size_t size)
 static void drain(struct recorder *r)
 {
 	session_mapped(r->session, on_mapped, r);
-	session_drain(r->session, on_sample, r);
-	pipeline_flush(r->pipeline, false);
+	do
+		session_drain(r->session, on_sample, r);
+	while (pipeline_flush(r->pipeline, FLUSH_AT_ONCE));
 }
 
 static void set_losses(struct recorder *r)
@@ -457,7 +459,7 @@ static int record(struct recorder *r, struct err *err)
 	}
 	session_stop(r->session);
 	drain(r);
-	pipeline_flush(r->pipeline, true);
+	pipeline_flush(r->pipeline, SIZE_MAX);
 	free(fds);
 	return rc;
 }

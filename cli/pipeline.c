@@ -305,21 +305,22 @@ static void push_trigger(struct pipeline *pl, const struct rprof_sample *s)
 }
 
 /*
- * Where the frame of the garbage collector goes among the items: before the first native frame of
- * the interpreter above the innermost interpreter frame. What the extension ran between the two has
- * called the collector.
+ * Where the frame of the garbage collector goes among the items: above the function that called it,
+ * which is the outermost one above the innermost interpreter frame that can. Where no such function
+ * is seen, on top of everything: that it runs is certain, which frames are its own is not.
  */
-static size_t gc_position(struct held *h, const struct stitch_item *items, size_t nr,
+static size_t gc_position(const struct held *h, const struct stitch_item *items, size_t nr,
         const struct stitch_native *natives)
 {
+	const struct process *p = h->process;
 	size_t at = nr;
 
 	while (at > 0 && !items[at - 1].interp)
 		at--;
 	for (size_t i = at; i < nr; i++)
-		if (natives[items[i].index].runtime)
-			return i;
-	(void)h;
+		if (p->ops->calls_gc != NULL &&
+		        p->ops->calls_gc(p->rt, natives[items[i].index].func_addr))
+			return i + 1;
 	return nr;
 }
 
@@ -392,6 +393,7 @@ static void judge(const struct held *h, enum stitch_result result, struct record
 		        [STITCH_POPPING] = REASON_POPPING,
 		        [STITCH_OFF_STACK] = REASON_FIBER_SWITCH,
 		        [STITCH_MISPAIRED] = REASON_MISPAIRED,
+		        [STITCH_UNPLACED] = REASON_UNPLACED,
 		        [STITCH_PARTIAL] = REASON_MISPAIRED,
 		};
 
@@ -519,28 +521,33 @@ no_memory:
 	pl->stats.bad_records++;
 }
 
-void pipeline_flush(struct pipeline *pl, bool force)
+bool pipeline_flush(struct pipeline *pl, size_t max)
 {
+	bool sites_complete = true;
 	struct stitch_input in;
 
-	if (!pl->learnt && !force && pl->nr_held < LEARN_SAMPLES)
-		return;
-	if (!pl->learnt) {
+	for (size_t i = 0; i < pl->nr_processes; i++)
+		sites_complete &= pl->processes[i]->ops == NULL || pl->processes[i]->sites.complete;
+	if (!sites_complete && !pl->learnt) {
+		if (max != SIZE_MAX && pl->nr_held < LEARN_SAMPLES)
+			return false;
 		for (struct held *h = pl->first; h != NULL; h = h->next) {
 			stitch_prepare(pl, h, &in);
 			stitch_learn(&in, &h->process->sites);
 		}
-		pl->learnt = !force;
+		pl->learnt = true;
 	}
-	while (pl->first != NULL) {
+	for (; max > 0 && pl->first != NULL; max--) {
 		struct held *h = pl->first;
 
 		store(pl, h);
 		pl->first = h->next;
+		pl->nr_held--;
 		held_free(h);
 	}
-	pl->last = &pl->first;
-	pl->nr_held = 0;
+	if (pl->first == NULL)
+		pl->last = &pl->first;
+	return pl->first != NULL;
 }
 
 void pipeline_stats(const struct pipeline *pl, struct pipeline_stats *out)

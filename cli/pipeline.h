@@ -38,9 +38,12 @@ void pipeline_add(struct pipeline *pl, const struct rprof_sample *sample, size_t
 /* True when a native address of the record lies in no mapping that is known for its process. */
 bool pipeline_needs_maps(struct pipeline *pl, const struct rprof_sample *sample, size_t size,
         struct process **process);
-/* Stores what waits. force: also what still waits to learn. */
-void pipeline_flush(struct pipeline *pl, bool force);
+/*
+ * Stores at most max of the samples that wait; SIZE_MAX: all, also those that still wait to learn.
+ * True when more can be stored: between two calls the ring buffer should be drained, because naming
+ * native code for the first time takes long and interpreter code must be named soon.
+ */
+bool pipeline_flush(struct pipeline *pl, size_t max);
 void pipeline_stats(const struct pipeline *pl, struct pipeline_stats *out);
-/* The number of threads that were seen. */
 
 #endif

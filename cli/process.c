@@ -51,6 +51,10 @@ static int attach_runtime(struct process *p, struct err *err)
 	}
 	if (rc != 0)
 		return rc;
+	p->sites = (struct stitch_sites){0};
+	if (p->ops->call_sites != NULL)
+		p->sites.nr = p->ops->call_sites(p->rt, p->sites.addr, STITCH_MAX_SITES);
+	p->sites.complete = p->sites.nr != 0;
 	p->rt_addr = 0;
 	for (size_t i = 0; i < p->maps.nr && p->rt_addr == 0; i++) {
 		struct dso *dso;

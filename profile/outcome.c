@@ -22,6 +22,7 @@ static const struct {
         [REASON_FIBER_SWITCH] = {"fiber-switch",
                 "caught in the middle of a switch between two fibers"},
         [REASON_MISPAIRED] = {"mispaired", "the native and the interpreter's frames do not pair"},
+        [REASON_UNPLACED] = {"unplaced", "a C function's frame may stand too far out"},
         [REASON_LATE_NAME] = {"late-name", "a frame's code was freed before it could be named"},
         [REASON_NATIVE_LIMIT] = {"native-limit", "more native frames than the limit"},
         [REASON_INTERP_LIMIT] = {"interp-limit", "more frames of the interpreter than the limit"},

@@ -23,10 +23,12 @@ enum stack_outcome {
 /* Why a stack is transient or truncated. Stored: append only. */
 enum stack_reason {
 	REASON_NONE = 0,
-	REASON_PUSHING = 1,       /* a frame was pushed, its activation not yet begun */
-	REASON_POPPING = 2,       /* a frame was popped, its activation not yet left */
-	REASON_FIBER_SWITCH = 3,  /* machine stack and execution context are of two fibers */
-	REASON_MISPAIRED = 4,     /* activations and frames do not pair: not stitched */
+	REASON_PUSHING = 1,      /* a frame was pushed, its activation not yet begun */
+	REASON_POPPING = 2,      /* a frame was popped, its activation not yet left */
+	REASON_FIBER_SWITCH = 3, /* machine stack and execution context are of two fibers */
+	REASON_MISPAIRED = 4,    /* activations and frames do not pair: not stitched */
+	REASON_UNPLACED =
+	        6, /* the call of a C function was not found: its frame may stand too far out */
 	REASON_LATE_NAME = 5,     /* a frame's code was freed before it could be named */
 	REASON_NATIVE_LIMIT = 10, /* more native frames than the limit */
 	REASON_INTERP_LIMIT = 11,

@@ -1,10 +1,11 @@
 /*
- * The interface of an interpreter. One folder below runtimes/ implements it; nothing outside of that folder
- * knows a name of that interpreter.
+ * The interface of an interpreter. One folder below runtimes/ implements it; nothing outside of
+ * that folder knows a name of that interpreter.
  *
- * The order of use: attach() once per process; walker_config() gives the bytes for the kernel-side walker;
- * for each sample frame_class() says what each interpreter frame is (pure, no reads), resolve() names it
- * (reads the process, caches), native_role() says what the interpreter's own code is.
+ * The order of use: attach() once per process; walker_config() gives the bytes for the kernel-side
+ * walker; for each sample frame_class() says what each interpreter frame is (pure, no reads),
+ * resolve() names it (reads the process, caches), native_role() says what the interpreter's own
+ * code is.
  */
 #ifndef RUNTIMES_RUNTIME_H
 #define RUNTIMES_RUNTIME_H
@@ -27,9 +28,11 @@ enum interp_class {
 };
 
 struct interp_desc {
-	uint8_t class;   /* enum interp_class */
-	uint8_t c_call;  /* class INTERP_HIDDEN only: a C function was called for it (a block written in C) */
-	uint8_t ends_run; /* an activation of the interpreter loop begins with this frame (FINISH, by the exact rule) */
+	uint8_t class;  /* enum interp_class */
+	uint8_t c_call; /* class INTERP_HIDDEN only: a C function was called for it (a block written
+	                   in C) */
+	uint8_t ends_run; /* an activation of the interpreter loop begins with this frame (FINISH,
+	                     by the exact rule) */
 };
 
 /* What a native frame is to the stitcher. */
@@ -40,59 +43,77 @@ enum native_role {
 	NATIVE_JIT,   /* code of the JIT */
 };
 
-enum { INTERP_RESOLVED = 1,  /* name is right */
-	INTERP_UNVERIFIED = 2, /* the code may have been freed and its memory used again before it could be read:
-				  name says so */
+enum {
+	INTERP_RESOLVED = 1,   /* name is right */
+	INTERP_UNVERIFIED = 2, /* the code may have been freed and its memory used again before it
+	                          could be read: name says so */
 	INTERP_UNREADABLE = 4,
-	INTERP_SKIP_NEXT = 8, /* the next outer frame is the same method's (rescue, ensure): Ruby >= 3.4 does not show it */
+	INTERP_SKIP_NEXT = 8, /* the next outer frame is the same method's (rescue, ensure): Ruby
+	                         >= 3.4 does not show it */
 };
 
 struct interp_info {
-	struct frame frame;  /* strings live until the runtime is freed */
-	uint64_t func_addr;  /* of a C function (also of a block written in C): its address; 0: unknown */
-	uint32_t flags;      /* INTERP_* */
+	struct frame frame; /* strings live until the runtime is freed */
+	uint64_t func_addr; /* of a C function (also of a block written in C): its address; 0:
+	                       unknown */
+	uint32_t flags;     /* INTERP_* */
 };
 
 struct runtime_ops {
 	const char *name; /* "ruby" */
 
 	/*
-	 * 0: *out is attached, to be freed with free(). -ENOENT: no such interpreter in this process. -ENOTSUP: a
-	 * release that is not supported; the sentence names it. Else: it is there but cannot be read; why goes to err.
+	 * 0: *out is attached, to be freed with free(). -ENOENT: no such interpreter in this
+	 * process. -ENOTSUP: a release that is not supported; the sentence names it. Else: it is
+	 * there but cannot be read; why goes to err.
 	 */
 	int (*attach)(const struct target *target, const struct maps *maps, struct dso_cache *dsos,
-			struct runtime **out, struct err *err);
+	        struct runtime **out, struct err *err);
 	void (*free)(struct runtime *rt);
 
-	/* The kernel-side walker's configuration (struct ruby_proc for Ruby). Returns its size, at most n. */
+	/* The kernel-side walker's configuration (struct ruby_proc for Ruby). Returns its size, at
+	 * most n. */
 	size_t (*walker_config)(const struct runtime *rt, void *out, size_t n);
 
-	void (*frame_class)(const struct runtime *rt, const struct interp_frame *f, struct interp_desc *out);
+	void (*frame_class)(
+	        const struct runtime *rt, const struct interp_frame *f, struct interp_desc *out);
 
 	/*
-	 * Names a frame. leaf: it is the innermost interpreter frame of its sample. gc_gen: of the sample (see struct rprof_sample); the
-	 * runtime compares it with what it reads now, to know whether the memory can have been used again.
-	 * Always fills *out; trouble is in flags.
+	 * Names a frame. leaf: it is the innermost interpreter frame of its sample. gc_gen: of the
+	 * sample (see struct rprof_sample); the runtime compares it with what it reads now, to know
+	 * whether the memory can have been used again. Always fills *out; trouble is in flags.
 	 */
-	void (*resolve)(struct runtime *rt, const struct interp_frame *f, bool leaf, uint64_t gc_gen,
-			struct interp_info *out);
+	void (*resolve)(struct runtime *rt, const struct interp_frame *f, bool leaf,
+	        uint64_t gc_gen, struct interp_info *out);
 
 	/* pc: an address in the process. */
 	enum native_role (*native_role)(const struct runtime *rt, uint64_t pc);
-	/* What the code at pc is called by its role ("vm_exec_core"), for files without symbols; NULL: no role. */
+	/* What the code at pc is called by its role ("vm_exec_core"), for files without symbols;
+	 * NULL: no role. */
 	const char *(*native_name)(const struct runtime *rt, uint64_t pc);
-	/* Is the file an extension: a library that the interpreter loaded as code of the program? */
+	/*
+	 * Addresses in the process to which C functions return that the interpreter called as
+	 * methods: struct stitch_sites. NULL, or 0 found: the stitcher learns them.
+	 */
+	size_t (*call_sites)(const struct runtime *rt, uint64_t *out, size_t max);
+	/* Is func_addr a function below which, towards the leaf, all is the garbage collector while
+	 * it runs? */
+	bool (*calls_gc)(const struct runtime *rt, uint64_t func_addr);
+	/* Is the file an extension: a library that the interpreter loaded as code of the program?
+	 */
 	bool (*is_extension)(const struct runtime *rt, struct dso *dso);
 	/* The ELF file that is the interpreter. */
 	const struct dso *(*dso)(const struct runtime *rt);
 
-	/* The name that the program gave to the thread of this execution context; "" when none. out is NUL-terminated. */
+	/* The name that the program gave to the thread of this execution context; "" when none. out
+	 * is NUL-terminated. */
 	void (*thread_name)(struct runtime *rt, uint64_t context, char *out, size_t n);
 
 	/* "ruby 3.1.2p20 (2022-04-12 ...)" */
 	const char *(*description)(const struct runtime *rt);
-	/* For `rprof info`: what was found, where each fact about the layout came from, JIT, as lines of text
-	 * "key: value" (json false) or members of a JSON object without its braces. */
+	/* For `rprof info`: what was found, where each fact about the layout came from, JIT, as
+	 * lines of text "key: value" (json false) or members of a JSON object without its braces.
+	 */
 	void (*describe)(const struct runtime *rt, struct buf *out, bool json);
 };
 

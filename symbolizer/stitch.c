@@ -12,6 +12,7 @@ struct stitcher {
 	struct stitch_item *out;
 	size_t nr_out;
 	bool learn_only;
+	bool unplaced; /* a C frame's call site was not found */
 };
 
 static void emit(struct stitcher *st, bool interp, size_t index)
@@ -31,16 +32,8 @@ static bool site_is_known(const struct stitch_sites *sites, uint64_t pc)
 
 static void site_learn(struct stitch_sites *sites, uint64_t pc)
 {
-	for (size_t i = 0; i < sites->nr; i++) {
-		if (sites->addr[i] == pc) {
-			sites->hits[i]++;
-			return;
-		}
-	}
-	if (sites->nr < STITCH_MAX_SITES) {
-		sites->addr[sites->nr] = pc;
-		sites->hits[sites->nr++] = 1;
-	}
+	if (!site_is_known(sites, pc) && sites->nr < STITCH_MAX_SITES)
+		sites->addr[sites->nr++] = pc;
 }
 
 /* Is native i called from a known site, that is: does a C frame stand below it? */
@@ -71,8 +64,8 @@ static void sites_learn(struct stitcher *st, size_t lo, size_t hi, size_t c_lo, 
 		}
 		for (size_t other = c_lo; other < c_hi; other++)
 			nr += other != c && interps[other].func_addr == interps[c].func_addr;
-		if (nr == 1 && at != SIZE_MAX && at + 1 < st->in->nr_natives && natives[at + 1].runtime &&
-		        natives[at + 1].role != STITCH_JIT)
+		if (nr == 1 && at != SIZE_MAX && at + 1 < st->in->nr_natives &&
+		        natives[at + 1].runtime && natives[at + 1].role != STITCH_JIT)
 			site_learn(st->sites, natives[at + 1].pc);
 	}
 }
@@ -110,87 +103,6 @@ static size_t c_function_find(
 }
 
 /*
- * Natives [lo, hi) of one activation, without the activation's own entry and loop, and the C frames
- * [c_lo, c_hi) that stand among them.
- */
-static void place_c_frames(struct stitcher *st, size_t lo, size_t hi, size_t c_lo, size_t c_hi)
-{
-	const struct stitch_interp *interps = st->in->interps;
-	size_t next = hi; /* natives at and above this index are emitted */
-	size_t nr_sites = 0, nr_c = 0;
-
-	sites_learn(st, lo, hi, c_lo, c_hi);
-	for (size_t i = lo; i < hi; i++)
-		nr_sites += called_from_site(st, i);
-	for (size_t c = c_lo; c < c_hi; c++)
-		nr_c += interps[c].class == STITCH_C;
-
-	for (size_t c = c_hi; c-- > c_lo;) {
-		size_t at = SIZE_MAX;
-
-		if (interps[c].class != STITCH_C)
-			continue;
-		if (next > lo)
-			at = c_function_find(
-			        st, interps[c].func_addr, lo, next - 1, nr_sites > nr_c);
-		if (at != SIZE_MAX) {
-			while (next > at + 1)
-				emit(st, false, --next);
-		} else if (c == c_lo && lo == 0 && st->sites->nr != 0) {
-			/* At the leaf: the frame is pushed and its function not yet called, or has
-			 * returned, so what is there belongs to the call. Elsewhere the function
-			 * runs, unseen. */
-			while (next > lo)
-				emit(st, false, --next);
-		}
-		emit(st, true, c);
-		/* The C function itself is taken: the next frame's lies above it. */
-		if (at != SIZE_MAX)
-			emit(st, false, --next);
-		nr_sites -= nr_sites > 0 && at != SIZE_MAX;
-		nr_c--;
-	}
-	while (next > lo)
-		emit(st, false, --next);
-}
-
-/*
- * One activation and its run: natives [lo, hi), the outermost one (hi - 1) being the entry if
- * has_entry; interpreter frames [i_lo, i_hi).
- */
-static void stitch_segment(
-        struct stitcher *st, size_t lo, size_t hi, bool has_entry, size_t i_lo, size_t i_hi)
-{
-	const struct stitch_native *natives = st->in->natives;
-	size_t body = has_entry ? hi - 1 : hi, c_hi = i_lo;
-
-	/* Up to the innermost frame of the loop or the JIT: all of this runs the run's code. An
-	 * entry on the way belongs to an activation that is being left. */
-	for (size_t i = body; i-- > lo && natives[i].role != STITCH_ENTRY;)
-		if (natives[i].role == STITCH_LOOP || natives[i].role == STITCH_JIT)
-			body = i;
-	for (size_t i = hi; i-- > body;)
-		emit(st, false, i);
-
-	/* C frames are the inner ones of a run; what is outside of the innermost code frame is in
-	 * program order. */
-	while (c_hi < i_hi && st->in->interps[c_hi].class != STITCH_CODE)
-		c_hi++;
-	for (size_t i = i_hi; i-- > c_hi;)
-		if (st->in->interps[i].class != STITCH_HIDDEN)
-			emit(st, true, i);
-	place_c_frames(st, lo, body, i_lo, c_hi);
-}
-
-/* Index of the next entry at or outside of i, or nr_natives. */
-static size_t entry_next(const struct stitch_input *in, size_t i)
-{
-	while (i < in->nr_natives && in->natives[i].role != STITCH_ENTRY)
-		i++;
-	return i;
-}
-
-/*
  * A code frame that a C frame stands directly outside of was pushed from C, so it begins an
  * activation, even where its mark is set a moment after the push (vm_call0_body).
  */
@@ -204,58 +116,146 @@ static bool frame_ends_run(const struct stitch_input *in, size_t i)
 	       in->interps[i + 1].class != STITCH_CODE;
 }
 
-/* One past the outermost frame of the run that begins (leaf side) at i; *complete: its end was
- * found. */
-static size_t run_end(const struct stitch_input *in, size_t i, bool *complete)
-{
-	*complete = false;
-	while (i < in->nr_interps) {
-		if (frame_ends_run(in, i++)) {
-			*complete = true;
-			break;
-		}
-	}
-	return i;
-}
-
-/* One activation with its run, as indexes of both lists. */
-struct bounds {
-	size_t native_lo, native_hi, interp_lo, interp_hi;
+/* What is stitched at a time: one activation and its run, as ranges of both lists. */
+struct segment {
+	size_t native_lo,
+	        native_hi; /* the outermost one (native_hi - 1) is the entry if has_entry */
+	size_t interp_lo, interp_hi;
 	bool has_entry;
 };
 
-static bool next_segment(
-        const struct stitch_input *in, struct bounds *b, size_t skip_entries, bool skip_run)
+/*
+ * The natives [lo, hi) above the loop, and the C frames [c_lo, c_hi) that stand among them.
+ * caller_seen: the loop or the root is there, so that no call site was cut off.
+ */
+static void place_c_frames(
+        struct stitcher *st, size_t lo, size_t hi, size_t c_lo, size_t c_hi, bool caller_seen)
 {
-	bool complete;
+	const struct stitch_interp *interps = st->in->interps;
+	/* A C function may have jumped into the next activation: then that stands at its site. */
+	size_t site_lo = lo > 0 ? lo - 1 : 0;
+	size_t next = hi; /* natives at and above this index are emitted */
+	size_t nr_sites = 0, nr_c = 0;
+
+	if (!st->sites->complete)
+		sites_learn(st, lo, hi, c_lo, c_hi);
+	for (size_t i = site_lo; i < hi; i++)
+		nr_sites += called_from_site(st, i);
+	for (size_t c = c_lo; c < c_hi; c++)
+		nr_c += interps[c].class == STITCH_C;
+
+	for (size_t c = c_hi; c-- > c_lo;) {
+		size_t at = SIZE_MAX;
+
+		if (interps[c].class != STITCH_C)
+			continue;
+		if (next > lo)
+			at = c_function_find(
+			        st, interps[c].func_addr, site_lo, next - 1, nr_sites > nr_c);
+		if (at != SIZE_MAX) {
+			while (next > at + 1)
+				emit(st, false, --next);
+			nr_sites -= nr_sites > 0;
+		} else if (c == c_lo && lo == 0 && caller_seen && st->sites->nr != 0) {
+			/* At the leaf: the frame is pushed and its function not yet called, or has
+			 * returned, so what is there belongs to the call. */
+			while (next > lo)
+				emit(st, false, --next);
+		} else if (caller_seen && next > lo) {
+			st->unplaced = true;
+		}
+		emit(st, true, c);
+		nr_c--;
+		/* The C function itself is taken: the next frame's lies above it. */
+		if (at != SIZE_MAX && at >= lo)
+			emit(st, false, --next);
+	}
+	while (next > lo)
+		emit(st, false, --next);
+}
+
+/* One past the outermost frame of the run that begins (leaf side) at i. */
+static size_t run_end(const struct stitch_input *in, size_t i)
+{
+	while (i < in->nr_interps)
+		if (frame_ends_run(in, i++))
+			break;
+	return i;
+}
+
+static void emit_interps(struct stitcher *st, size_t lo, size_t hi)
+{
+	for (size_t i = hi; i-- > lo;)
+		if (st->in->interps[i].class != STITCH_HIDDEN)
+			emit(st, true, i);
+}
+
+static void stitch_segment(struct stitcher *st, const struct segment *seg)
+{
+	const struct stitch_native *natives = st->in->natives;
+	size_t lo = seg->native_lo, hi = seg->native_hi;
+	size_t body = seg->has_entry ? hi - 1 : hi, c_hi = seg->interp_lo, run_hi = seg->interp_hi;
+
+	/* Up to the innermost frame of the loop or the JIT: all of this runs the run's code. An
+	 * entry on the way belongs to an activation that is being left. */
+	for (size_t i = body; i-- > lo && natives[i].role != STITCH_ENTRY;)
+		if (natives[i].role == STITCH_LOOP || natives[i].role == STITCH_JIT)
+			body = i;
+	/* Runs whose activations are beyond the cut stand outside of all native frames. */
+	if (!seg->has_entry) {
+		run_hi = run_end(st->in, seg->interp_lo);
+		emit_interps(st, run_hi, seg->interp_hi);
+	}
+	for (size_t i = hi; i-- > body;)
+		emit(st, false, i);
+
+	/* C frames are the inner ones of a run; what is outside of the innermost code frame is in
+	 * program order. */
+	while (c_hi < run_hi && st->in->interps[c_hi].class != STITCH_CODE)
+		c_hi++;
+	emit_interps(st, c_hi, run_hi);
+	place_c_frames(st, lo, body, seg->interp_lo, c_hi, body < hi || st->in->native_root);
+}
+
+/* Index of the next entry at or outside of i, or nr_natives. */
+static size_t entry_next(const struct stitch_input *in, size_t i)
+{
+	while (i < in->nr_natives && in->natives[i].role != STITCH_ENTRY)
+		i++;
+	return i;
+}
+
+/* The next segment towards the root. skip_entries: activations without a run; skip_run: a run
+ * without an activation. */
+static bool next_segment(
+        const struct stitch_input *in, struct segment *seg, size_t skip_entries, bool skip_run)
+{
 	size_t entry;
 
-	b->native_lo = b->native_hi;
-	b->interp_lo = b->interp_hi;
-	if (b->native_lo >= in->nr_natives && b->interp_lo >= in->nr_interps)
+	seg->native_lo = seg->native_hi;
+	seg->interp_lo = seg->interp_hi;
+	if (seg->native_lo >= in->nr_natives && seg->interp_lo >= in->nr_interps)
 		return false;
-	entry = b->native_lo;
-	if (!skip_run) {
-		entry = entry_next(in, entry);
-		while (skip_entries-- > 0 && entry < in->nr_natives)
-			entry = entry_next(in, entry + 1);
-		b->has_entry = entry < in->nr_natives;
-		b->native_hi = b->has_entry ? entry + 1 : in->nr_natives;
-	} else {
-		b->has_entry = false;
+	if (skip_run) {
+		seg->has_entry = false;
+		seg->interp_hi = run_end(in, seg->interp_lo);
+		return true;
 	}
-	b->interp_hi = run_end(in, b->interp_lo, &complete);
+	entry = entry_next(in, seg->native_lo);
+	while (skip_entries-- > 0 && entry < in->nr_natives)
+		entry = entry_next(in, entry + 1);
+	seg->has_entry = entry < in->nr_natives;
+	seg->native_hi = seg->has_entry ? entry + 1 : in->nr_natives;
 	/* Without an entry left, the rest of the interpreter frames has no activation that we see.
 	 */
-	if (!skip_run && !b->has_entry)
-		b->interp_hi = in->nr_interps;
+	seg->interp_hi = seg->has_entry ? run_end(in, seg->interp_lo) : in->nr_interps;
 	return true;
 }
 
 static void emit_all(struct stitcher *st, size_t skip_entries, bool skip_run)
 {
 	const struct stitch_input *in = st->in;
-	struct bounds b = {0};
+	struct segment seg = {0};
 	size_t total = 0, at = 0;
 	struct stitch_item *end;
 
@@ -264,10 +264,10 @@ static void emit_all(struct stitcher *st, size_t skip_entries, bool skip_run)
 	 * emitted root first. Turning each segment round, and then the whole, puts the segments in
 	 * order without another list.
 	 */
-	while (next_segment(in, &b, at == 0 ? skip_entries : 0, at == 0 && skip_run)) {
+	while (next_segment(in, &seg, at == 0 ? skip_entries : 0, at == 0 && skip_run)) {
 		size_t before = st->nr_out;
 
-		stitch_segment(st, b.native_lo, b.native_hi, b.has_entry, b.interp_lo, b.interp_hi);
+		stitch_segment(st, &seg);
 		for (size_t i = before, j = st->nr_out; i + 1 < j; i++) {
 			struct stitch_item tmp = st->out[i];
 
@@ -319,7 +319,7 @@ static enum stitch_result stitch_run(struct stitcher *st)
 	}
 	if (nr_entries == nr_runs) {
 		emit_all(st, 0, false);
-		return STITCH_EXACT;
+		return st->unplaced ? STITCH_UNPLACED : STITCH_EXACT;
 	}
 	if (nr_runs == nr_entries + 1) {
 		emit_all(st, 0, true);

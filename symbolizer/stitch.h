@@ -1,15 +1,17 @@
 /*
- * Puts the native frames and the interpreter frames of one sample into one stack, in their true order. A pure
- * function over flat lists; it knows no interpreter by name.
+ * Puts the native frames and the interpreter frames of one sample into one stack, in their true
+ *order. A pure function over flat lists; it knows no interpreter by name.
  *
- * What it rests on (CRuby, all releases): an interpreter loop is entered through one native function
- * (vm_exec, NATIVE_ENTRY here), and each activation of it runs exactly one run of interpreter frames, whose outermost
- * frame is marked (VM_FRAME_FLAG_FINISH, ends_run here). So the n-th activation from the root owns the n-th run from the
- * root, whatever stands between. Within a run all frames of the language are inside of the C functions that they
- * called: the native frames above the loop belong to those.
+ * What it rests on (CRuby, all releases): an interpreter loop is entered through one native
+ *function (vm_exec, NATIVE_ENTRY here), and each activation of it runs exactly one run of
+ *interpreter frames, whose outermost frame is marked (VM_FRAME_FLAG_FINISH, ends_run here). So the
+ *n-th activation from the root owns the n-th run from the root, whatever stands between. Within a
+ *run all frames of the language are inside of the C functions that they called: the native frames
+ *above the loop belong to those.
  *
- *	root ── main ── vm_exec ── loop ── <main> ── Foo#bar ── call_cfunc ── Array#each ── rb_ary_each ── vm_exec ── block in ...
- *	        native  entry      loop    └ run, outermost ┘  native        C frame       native         entry       next run
+ *	root ── main ── vm_exec ── loop ── <main> ── Foo#bar ── call_cfunc ── Array#each ──
+ *rb_ary_each ── vm_exec ── block in ... native  entry      loop    └ run, outermost ┘  native C
+ *frame       native         entry       next run
  */
 #ifndef SYMBOLIZER_STITCH_H
 #define SYMBOLIZER_STITCH_H
@@ -44,20 +46,22 @@ struct stitch_interp {
 };
 
 /*
- * Return addresses in the interpreter from which it calls C functions: learnt from stacks where a C frame's
- * function is visible, used where a tail call hides it. One for each process; zero it to start with.
+ * Return addresses in the interpreter from which it calls C functions. A C frame stands at one of
+ * them, whatever a tail call has put in its function's place. Where the interpreter's code does not
+ * tell them they are learnt, from stacks where a C frame's function is visible. One for each
+ * process; zero it to start with.
  */
 enum { STITCH_MAX_SITES = 32 };
 struct stitch_sites {
 	uint64_t addr[STITCH_MAX_SITES];
-	uint32_t hits[STITCH_MAX_SITES];
 	size_t nr;
+	bool complete; /* all are known from the interpreter's code: nothing is learnt */
 };
 
 struct stitch_input {
 	const struct stitch_native *natives; /* leaf first */
 	size_t nr_natives;
-	bool native_root; /* the outermost native frame is there */
+	bool native_root;                    /* the outermost native frame is there */
 	const struct stitch_interp *interps; /* leaf first */
 	size_t nr_interps;
 	bool interp_root;
@@ -68,8 +72,11 @@ enum stitch_result {
 	STITCH_EXACT = 0,
 	STITCH_PUSHING,   /* the innermost run's frame is pushed, its activation not yet begun */
 	STITCH_POPPING,   /* the innermost activation's frame is popped already */
-	STITCH_OFF_STACK, /* native and interpreter frames are of two stacks: only the leaf is native */
+	STITCH_OFF_STACK, /* native and interpreter frames are of two stacks: only the leaf is
+	                     native */
 	STITCH_MISPAIRED, /* counts differ by more than a push or pop explains: likewise */
+	STITCH_UNPLACED,  /* paired, but the call of a C function was not found: its frame may stand
+	                     too far out */
 	STITCH_PARTIAL,   /* one of the lists is cut: paired from the leaf */
 };
 
@@ -79,10 +86,11 @@ struct stitch_item {
 };
 
 /*
- * Fills out[] (room for nr_natives + nr_interps), root first; *nr_out is how many. Hidden frames are left out. May add to sites.
+ * Fills out[] (room for nr_natives + nr_interps), root first; *nr_out is how many. Hidden frames
+ * are left out. May add to sites.
  */
 enum stitch_result stitch(const struct stitch_input *in, struct stitch_sites *sites,
-		struct stitch_item *out, size_t *nr_out);
+        struct stitch_item *out, size_t *nr_out);
 
 /* Only learns call sites: for a first pass over stacks that are stitched afterwards. */
 void stitch_learn(const struct stitch_input *in, struct stitch_sites *sites);

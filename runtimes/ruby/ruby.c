@@ -55,7 +55,8 @@ static const char *ruby_native_name(const struct runtime *rt, uint64_t pc)
 	}
 }
 
-/* `require` loads a library as code of the program by calling its Init_NAME (dln.c, init_funcname). */
+/* `require` loads a library as code of the program by calling its Init_NAME (dln.c, init_funcname).
+ */
 static bool ruby_is_extension(const struct runtime *rt, struct dso *dso)
 {
 	const char *name = dso_name(dso);
@@ -106,7 +107,7 @@ static void fact(struct buf *out, bool json, const char *key, const char *fmt, .
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	if (!json) {
-		buf_printf(out, "%s: %s\n", key, text);
+		buf_printf(out, "  %s: %s\n", key, text);
 		return;
 	}
 	if (out->len > 0 && out->data[out->len - 1] != '{')
@@ -176,6 +177,8 @@ const struct runtime_ops ruby_runtime = {
         .native_role = ruby_native_role,
         .native_name = ruby_native_name,
         .is_extension = ruby_is_extension,
+        .call_sites = ruby_call_sites,
+        .calls_gc = ruby_calls_gc,
         .dso = ruby_dso,
         .thread_name = ruby_thread_name,
         .description = ruby_description,

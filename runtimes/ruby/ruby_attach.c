@@ -77,7 +77,9 @@ static int find_interpreter(const struct target *target, const struct maps *maps
 	if (failed != 0 && failed != -ENOEXEC)
 		return err_set(err, failed, "the Ruby interpreter of process %d cannot be read: %s",
 		        (int)target->pid, why.msg);
-	return err_set(err, -ENOENT, "process %d runs no Ruby: give the pid of a Ruby process (`pgrep -a ruby` lists them)",
+	return err_set(err, -ENOENT,
+	        "process %d runs no Ruby: give the pid of a Ruby process (`pgrep -a ruby` lists "
+	        "them)",
 	        (int)target->pid);
 }
 
@@ -784,6 +786,7 @@ int ruby_attach(const struct target *target, const struct maps *maps, struct dso
 		rc = err_set(err, rc, "out of memory");
 		goto out;
 	}
+	ruby_gc_callers_find(rt);
 	*out = rt;
 	rt = NULL;
 out:

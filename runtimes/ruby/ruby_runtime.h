@@ -15,6 +15,7 @@
 
 enum {
 	RUBY_MAX_JIT = 8,
+	RUBY_MAX_GC_CALLERS = 24,
 	RUBY_MAX_COLD = 8,
 	RUBY_MAX_THREADS = 4096,
 };
@@ -49,10 +50,20 @@ struct runtime {
 	size_t nr_exec_cold, nr_core_cold;
 	struct ruby_range jit[RUBY_MAX_JIT];
 	size_t nr_jit;
+	uint64_t gc_callers[RUBY_MAX_GC_CALLERS];
+	size_t nr_gc_callers;
 
 	struct ruby_objects objects; /* how to read strings, classes, IDs */
 	struct ruby_cache *cache;    /* ruby_resolve.c; owned */
 };
+
+/* ruby_sites.c */
+/* Return addresses (in the process) of the interpreter's calls of C functions. Returns how many. */
+size_t ruby_call_sites(const struct runtime *rt, uint64_t *out, size_t max);
+/* Pure: offsets in text behind such calls. */
+size_t ruby_call_sites_decode(const uint8_t *text, size_t n, uint64_t *offsets, size_t max);
+void ruby_gc_callers_find(struct runtime *rt);
+bool ruby_calls_gc(const struct runtime *rt, uint64_t func_addr);
 
 /* ruby_attach.c */
 int ruby_attach(const struct target *target, const struct maps *maps, struct dso_cache *dsos,

@@ -187,7 +187,7 @@ TEST(c_functions_that_call_c_functions_each_stand_at_their_own)
 
 TEST(a_recursive_function_hidden_by_tail_calls_stands_at_each_of_its_calls)
 {
-	struct stitch_sites sites = {.addr = {SITE_PC}, .hits = {1}, .nr = 1};
+	struct stitch_sites sites = {.addr = {SITE_PC}, .nr = 1};
 
 	start_program();
 	entry();
@@ -199,9 +199,24 @@ TEST(a_recursive_function_hidden_by_tail_calls_stands_at_each_of_its_calls)
 	check_order();
 }
 
+TEST(a_c_function_that_jumped_into_the_interpreter_stands_before_it)
+{
+	struct stitch_sites sites = {.addr = {SITE_PC}, .nr = 1};
+
+	start_program();
+	entry();
+	interp(STITCH_CODE, 0, true);
+	native(STITCH_PLAIN, SITE_FUNC, SITE_PC, true);
+	interp(STITCH_C, 0x5000, false); /* InstructionSequence#eval: jmp rb_vm_exec */
+	entry();
+	interp(STITCH_CODE, 0, true);
+	CHECK_EQ(run(&sites), STITCH_EXACT);
+	check_order();
+}
+
 TEST(a_site_whose_frame_is_popped_takes_no_other_frame)
 {
-	struct stitch_sites sites = {.addr = {SITE_PC}, .hits = {1}, .nr = 1};
+	struct stitch_sites sites = {.addr = {SITE_PC}, .nr = 1};
 
 	start_program();
 	entry();
@@ -216,7 +231,7 @@ TEST(a_site_whose_frame_is_popped_takes_no_other_frame)
 
 TEST(a_c_frame_whose_function_is_not_called_yet_stands_on_top)
 {
-	struct stitch_sites sites = {.addr = {SITE_PC}, .hits = {1}, .nr = 1};
+	struct stitch_sites sites = {.addr = {SITE_PC}, .nr = 1};
 
 	start_program();
 	entry();
@@ -334,6 +349,55 @@ TEST(a_native_stack_that_is_cut_outside_pairs_from_the_leaf)
 	check_order();
 }
 
+TEST(a_cut_below_a_c_function_leaves_its_frame_outside_of_what_it_runs)
+{
+	struct stitch_sites sites = {.addr = {SITE_PC}, .nr = 1};
+	struct stitch_input in;
+
+	start();
+	interp(STITCH_HIDDEN, 0, false);
+	interp(STITCH_CODE, 0, true);
+	interp(STITCH_C, 0x5000, false); /* Integer#*: its call is beyond the cut */
+	plain(0x300000);
+	in = flatten();
+	in.native_root = false;
+	CHECK_EQ(stitch(&in, &sites, items, &nr_items), STITCH_PARTIAL);
+	check_order();
+}
+
+TEST(runs_beyond_a_cut_stand_outside_of_the_loop_that_is_seen)
+{
+	struct stitch_sites sites = {.addr = {SITE_PC}, .nr = 1};
+	struct stitch_input in;
+
+	start();
+	interp(STITCH_HIDDEN, 0, false);
+	interp(STITCH_CODE, 0, true);
+	interp(STITCH_C, 0x5000, false);
+	native(STITCH_LOOP, LOOP_FUNC, LOOP_FUNC + 8, true); /* its entry is beyond the limit */
+	interp(STITCH_CODE, 0, true);
+	c_call(0x5100, 0x5100);
+	in = flatten();
+	in.native_root = false;
+	CHECK_EQ(stitch(&in, &sites, items, &nr_items), STITCH_PARTIAL);
+	check_order();
+}
+
+TEST(a_call_that_no_site_explains_is_marked)
+{
+	struct stitch_sites sites = {.addr = {0x9999}, .nr = 1, .complete = true};
+
+	start_program();
+	entry();
+	interp(STITCH_CODE, 0, true);
+	interp(STITCH_C, 0x5000, false);
+	plain(0x8000); /* a tail call, from a site that is not known */
+	entry();
+	interp(STITCH_CODE, 0, true);
+	CHECK_EQ(run(&sites), STITCH_UNPLACED);
+	check_order();
+}
+
 TEST(a_thread_whose_body_is_a_c_function_has_its_frame_there)
 {
 	struct stitch_sites sites = {0};
@@ -393,7 +457,7 @@ static void make_random(unsigned *seed)
 
 TEST(ten_thousand_random_stacks_come_back_in_their_true_order)
 {
-	struct stitch_sites sites = {.addr = {SITE_PC}, .hits = {1}, .nr = 1};
+	struct stitch_sites sites = {.addr = {SITE_PC}, .nr = 1};
 	unsigned seed = 20261121;
 
 	for (int i = 0; i < 10000 && !tap_failed; i++) {
