@@ -10,11 +10,14 @@
 #include <getopt.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
@@ -22,8 +25,8 @@
 enum {
 	DRAIN_MS = 100,
 	COMMIT_MS = 1000,
-	FLUSH_AT_ONCE = 4, /* samples between two looks at the ring buffer */
-	BOOT_TRIES = 40,   /* of 50 ms: a Ruby that has just been started has no VM yet */
+	NAMER_NICE = -10,
+	BOOT_TRIES = 40, /* of 50 ms: a Ruby that has just been started has no VM yet */
 	DEFAULT_RATE_HZ = 99,
 	MAX_RECORDED = 256, /* processes in one recording */
 };
@@ -47,6 +50,12 @@ struct recorder {
 	struct kallsyms *kallsyms;
 	struct session *session;
 	struct pipeline *pipeline;
+	/* The thread that drains the ring buffer and names interpreter frames. */
+	pthread_t namer;
+	bool namer_runs;
+	int wake_fd;           /* written by the namer when there is something to store at once */
+	int stop_fd;           /* written to end the namer */
+	pthread_mutex_t names; /* held while frames are named, and while an interpreter changes */
 	uint64_t start_ns, nr_refreshes, table_losses;
 	bool progress_open;
 };
@@ -319,13 +328,17 @@ static int open_pipeline(struct recorder *r)
 /* ---- the recording itself
  * ------------------------------------------------------------------------- */
 
-static void refresh_process(struct recorder *r, struct process *p)
+static void refresh_process(void *ctx, struct process *p)
 {
+	struct recorder *r = ctx;
 	struct err err = {0};
+	int changed;
 
 	r->nr_refreshes++;
-	if (process_refresh_maps(p, &err) == 1 &&
-	        session_update_process(r->session, p, &err) == -ENOSPC)
+	pthread_mutex_lock(&r->names);
+	changed = process_refresh_maps(p, &err);
+	pthread_mutex_unlock(&r->names);
+	if (changed == 1 && session_update_process(r->session, p, &err) == -ENOSPC)
 		r->table_losses++;
 }
 
@@ -336,11 +349,15 @@ static void reattach(struct recorder *r)
 
 	for (size_t i = 0; i < r->nr_processes; i++) {
 		struct process *p = r->processes[i];
+		int rc;
 
 		if (p->exited || !p->lost_runtime)
 			continue;
+		pthread_mutex_lock(&r->names);
 		process_refresh_maps(p, &err);
-		if (process_reattach(p, &err) == 0)
+		rc = process_reattach(p, &err);
+		pthread_mutex_unlock(&r->names);
+		if (rc == 0)
 			session_update_process(r->session, p, &err);
 	}
 }
@@ -357,19 +374,62 @@ static void on_mapped(void *ctx, int pid)
 static void on_sample(void *ctx, const struct rprof_sample *sample, size_t size)
 {
 	struct recorder *r = ctx;
-	struct process *p;
 
-	pipeline_add(r->pipeline, sample, size);
-	if (pipeline_needs_maps(r->pipeline, sample, size, &p) && !p->exited)
-		refresh_process(r, p);
+	pthread_mutex_lock(&r->names);
+	pipeline_name(r->pipeline, sample, size);
+	pthread_mutex_unlock(&r->names);
+	if (sample->native_outcome == WALK_NO_MAPPING)
+		eventfd_write(r->wake_fd, 1);
 }
 
-static void drain(struct recorder *r)
+/*
+ * Names must be read before the program frees what they belong to: this thread does nothing else,
+ * and is there soon after being woken. Symbols and the database, which may take long, are the other
+ * thread's.
+ */
+static void *name_samples(void *ctx)
 {
-	session_mapped(r->session, on_mapped, r);
-	do
+	struct recorder *r = ctx;
+	struct pollfd fds[] = {
+	        {.fd = session_ring_fd(r->session), .events = POLLIN},
+	        {.fd = r->stop_fd, .events = POLLIN},
+	};
+
+	setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NAMER_NICE);
+	do {
+		poll(fds, ARRAY_SIZE(fds), DRAIN_MS);
 		session_drain(r->session, on_sample, r);
-	while (pipeline_flush(r->pipeline, FLUSH_AT_ONCE));
+	} while (fds[1].revents == 0);
+	return NULL;
+}
+
+static int start_namer(struct recorder *r, struct err *err)
+{
+	sigset_t all, old;
+	int rc;
+
+	r->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	r->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (r->wake_fd < 0 || r->stop_fd < 0)
+		return err_set(err, -errno, "no file descriptor is left: %s", strerror(errno));
+	/* Signals are the main thread's. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &old);
+	rc = pthread_create(&r->namer, NULL, name_samples, r);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (rc != 0)
+		return err_set(err, -rc, "no thread can be started: %s", strerror(rc));
+	r->namer_runs = true;
+	return 0;
+}
+
+static void stop_namer(struct recorder *r)
+{
+	if (!r->namer_runs)
+		return;
+	eventfd_write(r->stop_fd, 1);
+	pthread_join(r->namer, NULL);
+	r->namer_runs = false;
 }
 
 static void set_losses(struct recorder *r)
@@ -419,8 +479,9 @@ static bool watch_processes(struct recorder *r)
 /* Runs until something ends it. 0 or the -errno of a commit. */
 static int record(struct recorder *r, struct err *err)
 {
-	struct pollfd *fds = calloc(r->nr_processes + 1, sizeof(*fds));
+	struct pollfd *fds = calloc(r->nr_processes + 2, sizeof(*fds));
 	uint64_t next_commit, next_progress, end;
+	eventfd_t woken;
 	bool tty = isatty(STDERR_FILENO), alive = true;
 	int rc = 0;
 
@@ -437,13 +498,17 @@ static int record(struct recorder *r, struct err *err)
 			break;
 		if (end != UINT64_MAX)
 			wait_ms = MIN(wait_ms, (end - now) / 1000000 + 1);
-		fds[nr_fds++] = (struct pollfd){.fd = session_fd(r->session), .events = POLLIN};
+		fds[nr_fds++] =
+		        (struct pollfd){.fd = session_sideband_fd(r->session), .events = POLLIN};
+		fds[nr_fds++] = (struct pollfd){.fd = r->wake_fd, .events = POLLIN};
 		for (size_t i = 0; i < r->nr_processes; i++)
 			if (!r->processes[i]->exited)
 				fds[nr_fds++] = (struct pollfd){
 				        .fd = r->processes[i]->target.pidfd, .events = POLLIN};
 		poll(fds, nr_fds, (int)wait_ms);
-		drain(r);
+		eventfd_read(r->wake_fd, &woken);
+		session_mapped(r->session, on_mapped, r);
+		pipeline_store(r->pipeline, false, refresh_process, r);
 		alive = watch_processes(r);
 		reattach(r);
 		now = now_ns();
@@ -458,8 +523,8 @@ static int record(struct recorder *r, struct err *err)
 		}
 	}
 	session_stop(r->session);
-	drain(r);
-	pipeline_flush(r->pipeline, SIZE_MAX);
+	stop_namer(r);
+	pipeline_store(r->pipeline, true, refresh_process, r);
 	free(fds);
 	return rc;
 }
@@ -510,6 +575,12 @@ static int finish(struct recorder *r, uint64_t cpu_at_start, int rc, struct err 
 
 static void recorder_release(struct recorder *r)
 {
+	stop_namer(r);
+	pthread_mutex_destroy(&r->names);
+	if (r->wake_fd >= 0)
+		close(r->wake_fd);
+	if (r->stop_fd >= 0)
+		close(r->stop_fd);
 	pipeline_free(r->pipeline);
 	session_free(r->session);
 	kallsyms_free(r->kallsyms);
@@ -557,9 +628,8 @@ static int run_recorder(struct recorder *r, char **argv)
 	code = open_pipeline(r);
 	if (code != EXIT_OK)
 		return code;
-	/* Names must be read before the program frees what they belong to: be there soon after
-	 * being woken. */
-	setpriority(PRIO_PROCESS, 0, -10);
+	if (start_namer(r, &err) != 0)
+		return cli_fail(EXIT_INTERNAL, "%s", err.msg);
 	cpu_at_start = own_cpu_ns();
 	r->start_ns = now_ns();
 	rc = session_start(r->session, &err);
@@ -573,7 +643,7 @@ static int run_recorder(struct recorder *r, char **argv)
 
 static int run(int argc, char **argv)
 {
-	struct recorder r = {0};
+	struct recorder r = {.wake_fd = -1, .stop_fd = -1, .names = PTHREAD_MUTEX_INITIALIZER};
 	bool done = false;
 	int code = parse_options(&r, argc, argv, &done);
 

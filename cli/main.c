@@ -8,11 +8,11 @@
 #include <string.h>
 
 static const struct command *const commands[] = {
-	&cmd_record,
-	&cmd_report,
-	&cmd_flamegraph,
-	&cmd_export,
-	&cmd_info,
+        &cmd_record,
+        &cmd_report,
+        &cmd_flamegraph,
+        &cmd_export,
+        &cmd_info,
 };
 
 static void print_sentence(const char *fmt, va_list args)
@@ -20,7 +20,8 @@ static void print_sentence(const char *fmt, va_list args)
 	char sentence[1024];
 
 	vsnprintf(sentence, sizeof(sentence), fmt, args);
-	/* Paths and names come from other people's programs: keep them off the terminal's controls. */
+	/* Paths and names come from other people's programs: keep them off the terminal's controls.
+	 */
 	for (char *p = sentence; *p != '\0'; p++)
 		if ((unsigned char)*p < 0x20 || *p == 0x7f)
 			*p = '?';
@@ -60,18 +61,21 @@ int cli_finish_stdout(void)
 		if (errno == EPIPE)
 			return EXIT_OK; /* the reader had enough: `rprof report x | head` */
 		return cli_fail(errno == ENOSPC ? EXIT_DISK_FULL : EXIT_OUTPUT,
-				"standard output could not be written: %s", strerror(errno));
+		        "standard output could not be written: %s", strerror(errno));
 	}
 	return EXIT_OK;
 }
 
 static int usage(FILE *out)
 {
-	fprintf(out, "rprof %s: a profiler for running Ruby programs\n\n"
-		     "Usage: rprof COMMAND [OPTIONS]\n\nCommands:\n", RPROF_VERSION);
+	fprintf(out,
+	        "rprof %s: a profiler for running Ruby programs\n\n"
+	        "Usage: rprof COMMAND [OPTIONS]\n\nCommands:\n",
+	        RPROF_VERSION);
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
 		fprintf(out, "  %-12s %s\n", commands[i]->name, commands[i]->summary);
-	fprintf(out, "\n`rprof COMMAND --help` has the options. Start with: rprof record -p PID -d 10s\n");
+	fprintf(out, "\n`rprof COMMAND --help` has the options. Start with: rprof record -p PID -d "
+	             "10s\n");
 	return out == stdout ? cli_finish_stdout() : EXIT_USAGE;
 }
 
@@ -81,7 +85,8 @@ int main(int argc, char **argv)
 	unsetenv("DEBUGINFOD_URLS");
 	if (argc < 2)
 		return usage(stderr);
-	if (strcmp(argv[1], "help") == 0 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+	if (strcmp(argv[1], "help") == 0 || strcmp(argv[1], "--help") == 0 ||
+	        strcmp(argv[1], "-h") == 0) {
 		if (argc == 2)
 			return usage(stdout);
 		argv[1] = argv[2];

@@ -4,6 +4,7 @@
 #include "cli/syscalls.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,9 +12,8 @@
 enum {
 	MAX_PROCESSES = 256,
 	MAX_FRAMES = RPROF_MAX_KERNEL + RPROF_MAX_NATIVE * 4 + RPROF_MAX_INTERP + 4,
-	LEARN_SAMPLES = 256, /* so many stacks teach the stitcher, or what came in LEARN_NS */
-	LEARN_NS = 400 * 1000 * 1000,
-	NAMES_EVERY = 64, /* a thread's names are read again after so many of its samples */
+	LEARN_SAMPLES = 256, /* so many stacks teach the stitcher */
+	NAMES_EVERY = 64,    /* a thread's names are read again after so many of its samples */
 };
 
 /* A record with its interpreter frames named. */
@@ -22,7 +22,8 @@ struct held {
 	struct interp_info *infos;     /* owned; leaf first */
 	struct stitch_interp *interps; /* owned */
 	struct process *process;
-	uint32_t thread;
+	char thread_name[64]; /* if has_thread_name */
+	bool has_thread_name;
 	bool unverified;
 	struct held *next;
 };
@@ -36,12 +37,17 @@ struct pipeline {
 	struct hash64 syscall_triggers; /* number -> trigger id */
 	struct process *processes[MAX_PROCESSES];
 	size_t nr_processes;
-	struct hash64 threads; /* pid << 32 | tid -> thread id << 8 | samples until the names are
-	                          read again */
 	struct hash64 kernel_frames; /* address -> frame id */
+	/* the draining thread's: pid << 32 | tid -> samples until its name is read again */
+	struct hash64 names_due;
+	uint64_t bad_records;
+	/* named, to be stored; under lock */
+	pthread_mutex_t lock;
+	struct held *named, **last_named;
+	/* the storing thread's */
+	struct hash64 threads; /* pid << 32 | tid -> id in the recording */
 	struct held *first, **last;
 	size_t nr_held;
-	uint64_t learn_since_ns;
 	bool learnt;
 	struct pipeline_stats stats;
 	/* room for one stack */
@@ -62,6 +68,9 @@ int pipeline_new(struct recording *rec, const struct kallsyms *kallsyms, uint32_
 	pl->kallsyms = kallsyms;
 	pl->period_ns = rate_hz != 0 ? 1000000000ULL / rate_hz : 0;
 	hash64_init(&pl->threads);
+	hash64_init(&pl->names_due);
+	pthread_mutex_init(&pl->lock, NULL);
+	pl->last_named = &pl->named;
 	hash64_init(&pl->kernel_frames);
 	hash64_init(&pl->syscall_triggers);
 	pl->last = &pl->first;
@@ -91,13 +100,16 @@ void pipeline_free(struct pipeline *pl)
 {
 	if (pl == NULL)
 		return;
+	*pl->last = pl->named;
 	while (pl->first != NULL) {
 		struct held *h = pl->first;
 
 		pl->first = h->next;
 		held_free(h);
 	}
+	pthread_mutex_destroy(&pl->lock);
 	hash64_release(&pl->threads);
+	hash64_release(&pl->names_due);
 	hash64_release(&pl->kernel_frames);
 	hash64_release(&pl->syscall_triggers);
 	free(pl->natives);
@@ -148,40 +160,55 @@ static const struct interp_frame *record_interp(const struct rprof_sample *s)
 	return (const struct interp_frame *)(record_native(s) + s->nr_native);
 }
 
-bool pipeline_needs_maps(struct pipeline *pl, const struct rprof_sample *sample, size_t size,
-        struct process **process)
+/* Is there a native address that lies in no mapping that we know? */
+static bool needs_maps(const struct held *h)
 {
-	struct process *p = record_is_whole(sample, size) ? process_of(pl, sample->tgid) : NULL;
+	const struct rprof_sample *s = h->sample;
 
-	if (p == NULL)
-		return false;
-	*process = p;
-	for (size_t i = 0; i < sample->nr_native; i++)
-		if (!process_knows(p, record_native(sample)[i].pc))
-			return sample->native_outcome != WALK_ROOT || i + 1 < sample->nr_native;
+	for (size_t i = 0; i < s->nr_native; i++)
+		if (!process_knows(h->process, record_native(s)[i].pc))
+			return s->native_outcome != WALK_ROOT || i + 1 < s->nr_native;
 	return false;
 }
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-static uint32_t thread_of(struct pipeline *pl, struct process *p, const struct rprof_sample *s)
+static uint64_t thread_key(const struct rprof_sample *s)
 {
-	uint64_t key = (uint64_t)s->tgid << 32 | s->tid, *found = hash64_find(&pl->threads, key);
-	char name[128] = "", comm[17];
+	return (uint64_t)s->tgid << 32 | s->tid;
+}
+
+/* The program's name of the thread, now and then: it may change. */
+static void name_thread(struct pipeline *pl, struct held *h)
+{
+	const struct rprof_sample *s = h->sample;
+	uint64_t *due = hash64_find(&pl->names_due, thread_key(s));
+
+	if (due != NULL && *due > 0) {
+		*due -= 1;
+		return;
+	}
+	h->has_thread_name = true;
+	if (h->process->ops != NULL && s->context != 0)
+		h->process->ops->thread_name(
+		        h->process->rt, s->context, h->thread_name, sizeof(h->thread_name));
+	hash64_put(&pl->names_due, thread_key(s), NAMES_EVERY);
+}
+
+static uint32_t thread_of(struct pipeline *pl, const struct held *h)
+{
+	const struct rprof_sample *s = h->sample;
+	uint64_t *found = hash64_find(&pl->threads, thread_key(s));
+	char comm[sizeof(s->comm) + 1] = "";
 	uint32_t id = 0;
 
-	if (found != NULL && (*found & 0xff) != 0) {
-		*found -= 1;
-		return (uint32_t)(*found >> 8);
-	}
+	if (found != NULL && !h->has_thread_name)
+		return (uint32_t)*found;
 	if (found == NULL)
 		pl->stats.threads++;
-	memcpy(comm, s->comm, 16);
-	comm[16] = '\0';
-	if (p->ops != NULL && s->context != 0)
-		p->ops->thread_name(p->rt, s->context, name, sizeof(name));
-	recording_add_thread(pl->rec, p->id, (int)s->tid, comm, name, &id);
-	hash64_put(&pl->threads, key, (uint64_t)id << 8 | (NAMES_EVERY - 1));
+	memcpy(comm, s->comm, sizeof(s->comm));
+	recording_add_thread(pl->rec, h->process->id, (int)s->tid, comm, h->thread_name, &id);
+	hash64_put(&pl->threads, thread_key(s), id);
 	return id;
 }
 
@@ -307,21 +334,26 @@ static void push_trigger(struct pipeline *pl, const struct rprof_sample *s)
 /*
  * Where the frame of the garbage collector goes among the items: above the function that called it,
  * which is the outermost one above the innermost interpreter frame that can. Where no such function
- * is seen, on top of everything: that it runs is certain, which frames are its own is not.
+ * is seen (a tail call, an inlined one), before the interpreter's own frames there: an extension's
+ * frames outside of them have called it, those inside are called by it.
  */
 static size_t gc_position(const struct held *h, const struct stitch_item *items, size_t nr,
         const struct stitch_native *natives)
 {
 	const struct process *p = h->process;
-	size_t at = nr;
+	size_t at = nr, own = nr;
 
 	while (at > 0 && !items[at - 1].interp)
 		at--;
+	for (size_t i = nr; i-- > at;) {
+		if (natives[items[i].index].runtime)
+			own = i;
+	}
 	for (size_t i = at; i < nr; i++)
 		if (p->ops->calls_gc != NULL &&
 		        p->ops->calls_gc(p->rt, natives[items[i].index].func_addr))
 			return i + 1;
-	return nr;
+	return own;
 }
 
 static void push_items(struct pipeline *pl, struct held *h, size_t nr)
@@ -461,7 +493,7 @@ static void stitch_prepare(struct pipeline *pl, struct held *h, struct stitch_in
 static void store(struct pipeline *pl, struct held *h)
 {
 	const struct rprof_sample *s = h->sample;
-	struct recording_sample out = {.time_ns = s->time_ns, .thread = h->thread};
+	struct recording_sample out = {.time_ns = s->time_ns, .thread = thread_of(pl, h)};
 	struct stitch_input in;
 	enum stitch_result result;
 	size_t nr = 0;
@@ -483,74 +515,90 @@ static void store(struct pipeline *pl, struct held *h)
 		pl->stats.reason[out.reason & 31]++;
 }
 
-void pipeline_add(struct pipeline *pl, const struct rprof_sample *sample, size_t size)
+void pipeline_name(struct pipeline *pl, const struct rprof_sample *sample, size_t size)
 {
 	struct process *p = record_is_whole(sample, size) ? process_of(pl, sample->tgid) : NULL;
-	struct held *h;
+	struct held *h = p != NULL ? calloc(1, sizeof(*h)) : NULL;
 
-	if (p == NULL) {
-		pl->stats.bad_records++;
+	if (h == NULL) {
+		pl->bad_records++;
 		return;
 	}
-	h = calloc(1, sizeof(*h));
-	if (h == NULL)
-		goto no_memory;
 	h->process = p;
 	h->sample = malloc(size);
 	h->infos = calloc(sample->nr_interp + 1U, sizeof(*h->infos));
 	h->interps = calloc(sample->nr_interp + 1U, sizeof(*h->interps));
 	if (h->sample == NULL || h->infos == NULL || h->interps == NULL) {
 		held_free(h);
-		goto no_memory;
+		pl->bad_records++;
+		return;
 	}
 	memcpy(h->sample, sample, size);
 	if (p->ops != NULL)
 		name_interp_frames(h);
 	else
 		h->sample->nr_interp = 0;
-	h->thread = thread_of(pl, p, h->sample);
-	*pl->last = h;
-	pl->last = &h->next;
-	pl->nr_held++;
-	if (pl->learn_since_ns == 0)
-		pl->learn_since_ns = sample->time_ns;
-	else if (sample->time_ns - pl->learn_since_ns > LEARN_NS)
-		pl->learnt = true;
-	return;
-no_memory:
-	pl->stats.bad_records++;
+	name_thread(pl, h);
+	pthread_mutex_lock(&pl->lock);
+	*pl->last_named = h;
+	pl->last_named = &h->next;
+	pthread_mutex_unlock(&pl->lock);
 }
 
-bool pipeline_flush(struct pipeline *pl, size_t max)
+/* Moves what was named to what is to be stored. */
+static void take_named(struct pipeline *pl)
 {
-	bool sites_complete = true;
+	pthread_mutex_lock(&pl->lock);
+	*pl->last = pl->named;
+	pl->named = NULL;
+	pl->last_named = &pl->named;
+	pthread_mutex_unlock(&pl->lock);
+	for (; *pl->last != NULL; pl->last = &(*pl->last)->next)
+		pl->nr_held++;
+}
+
+/* True when the stitcher knows enough, or will not learn more by waiting. */
+static bool learn(struct pipeline *pl, bool force)
+{
+	bool complete = true;
 	struct stitch_input in;
 
 	for (size_t i = 0; i < pl->nr_processes; i++)
-		sites_complete &= pl->processes[i]->ops == NULL || pl->processes[i]->sites.complete;
-	if (!sites_complete && !pl->learnt) {
-		if (max != SIZE_MAX && pl->nr_held < LEARN_SAMPLES)
-			return false;
-		for (struct held *h = pl->first; h != NULL; h = h->next) {
-			stitch_prepare(pl, h, &in);
-			stitch_learn(&in, &h->process->sites);
-		}
-		pl->learnt = true;
+		complete &= pl->processes[i]->ops == NULL || pl->processes[i]->sites.complete;
+	if (complete || pl->learnt || pl->first == NULL)
+		return true;
+	if (!force && pl->nr_held < LEARN_SAMPLES)
+		return false;
+	for (struct held *h = pl->first; h != NULL; h = h->next) {
+		stitch_prepare(pl, h, &in);
+		stitch_learn(&in, &h->process->sites);
 	}
-	for (; max > 0 && pl->first != NULL; max--) {
+	pl->learnt = true;
+	return true;
+}
+
+void pipeline_store(
+        struct pipeline *pl, bool force, void (*refresh)(void *ctx, struct process *p), void *ctx)
+{
+	take_named(pl);
+	for (struct held *h = pl->first; h != NULL; h = h->next)
+		if (needs_maps(h) && !h->process->exited)
+			refresh(ctx, h->process);
+	if (!learn(pl, force))
+		return;
+	while (pl->first != NULL) {
 		struct held *h = pl->first;
 
 		store(pl, h);
 		pl->first = h->next;
-		pl->nr_held--;
 		held_free(h);
 	}
-	if (pl->first == NULL)
-		pl->last = &pl->first;
-	return pl->first != NULL;
+	pl->last = &pl->first;
+	pl->nr_held = 0;
 }
 
 void pipeline_stats(const struct pipeline *pl, struct pipeline_stats *out)
 {
 	*out = pl->stats;
+	out->bad_records = pl->bad_records;
 }

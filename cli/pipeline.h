@@ -30,20 +30,20 @@ void pipeline_free(struct pipeline *pl);
 int pipeline_add_process(struct pipeline *pl, struct process *p, struct err *err);
 
 /*
- * Takes a record: its interpreter frames are named at once, the rest may wait until
- * pipeline_flush(), because the stitcher learns from the first samples how to place the frames of
- * all.
+ * Two threads share a pipeline. The one that drains the kernel's records calls pipeline_name(),
+ * which reads the target's memory while it is what the sample saw; the other one, which may take
+ * its time, calls the rest.
  */
-void pipeline_add(struct pipeline *pl, const struct rprof_sample *sample, size_t size);
-/* True when a native address of the record lies in no mapping that is known for its process. */
-bool pipeline_needs_maps(struct pipeline *pl, const struct rprof_sample *sample, size_t size,
-        struct process **process);
+
+/* Takes a record and names its interpreter frames. The caller keeps the processes' interpreters
+ * from changing meanwhile. */
+void pipeline_name(struct pipeline *pl, const struct rprof_sample *sample, size_t size);
 /*
- * Stores at most max of the samples that wait; SIZE_MAX: all, also those that still wait to learn.
- * True when more can be stored: between two calls the ring buffer should be drained, because naming
- * native code for the first time takes long and interpreter code must be named soon.
+ * Stitches and stores what was named. refresh is called for a process when a native address lies in
+ * no mapping that is known for it; force: also what waits to learn how to place frames.
  */
-bool pipeline_flush(struct pipeline *pl, size_t max);
+void pipeline_store(
+        struct pipeline *pl, bool force, void (*refresh)(void *ctx, struct process *p), void *ctx);
 void pipeline_stats(const struct pipeline *pl, struct pipeline_stats *out);
 
 #endif

@@ -38,7 +38,8 @@ struct process {
 		struct runtime *rt;
 	} retired[8];
 	size_t nr_retired;
-	bool lost_runtime; /* the process has exec'ed; process_reattach() may find the new image's interpreter */
+	bool lost_runtime; /* the process has exec'ed; process_reattach() may find the new image's
+	                      interpreter */
 	unsigned nr_reattached;
 	struct stitch_sites sites;
 	struct hash64 addresses; /* pc << 1 | interrupted -> index in infos */
@@ -56,7 +57,8 @@ int process_new(pid_t pid, struct dso_cache *dsos, struct process **out, struct 
 void process_free(struct process *p);
 /* Reads the mappings again. 1: executable mappings changed, 0: they are the same, or -errno. */
 int process_refresh_maps(struct process *p, struct err *err);
-/* After an exec: looks for the interpreter of the new image. 0: attached, else as process_new(); -EAGAIN: try again later. */
+/* After an exec: looks for the interpreter of the new image. 0: attached, else as process_new();
+ * -EAGAIN: try again later. */
 int process_reattach(struct process *p, struct err *err);
 /* Never fails: an address that nobody knows is an info with a name that says so. Valid until the
  * next call. */

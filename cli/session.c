@@ -37,7 +37,7 @@ struct session {
 	struct process *const *processes;
 	size_t nr_processes;
 	uint32_t generation; /* counts the tables that were made */
-	uint32_t *valid; /* for each process: which of its two mapping tables is valid now */
+	uint32_t *valid;     /* for each process: which of its two mapping tables is valid now */
 	void (*drain_fn)(void *ctx, const struct rprof_sample *sample, size_t size);
 	void *drain_ctx;
 };
@@ -276,13 +276,6 @@ static int on_record(void *ctx, void *data, size_t size)
 	return 0;
 }
 
-static int watch(struct session *s, int fd)
-{
-	struct epoll_event ev = {.events = EPOLLIN, .data.fd = fd};
-
-	return epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, fd, &ev) == 0 ? 0 : -errno;
-}
-
 int session_new(const struct session_options *options, struct process *const *processes,
         size_t nr_processes, struct session **out, struct err *err)
 {
@@ -329,8 +322,7 @@ int session_new(const struct session_options *options, struct process *const *pr
 			rc = permission_error(err, "opening perf events", -EPERM);
 		goto out;
 	}
-	if (watch(s, ring_buffer__epoll_fd(s->ring)) != 0 ||
-	        sideband_watch(s->sideband, s->epoll_fd) != 0) {
+	if (sideband_watch(s->sideband, s->epoll_fd) != 0) {
 		rc = err_set(err, -EIO, "events cannot be watched: %s", strerror(errno));
 		goto out;
 	}
@@ -440,7 +432,12 @@ void session_stop(struct session *s)
 	s->syscall_link = NULL;
 }
 
-int session_fd(const struct session *s)
+int session_ring_fd(const struct session *s)
+{
+	return ring_buffer__epoll_fd(s->ring);
+}
+
+int session_sideband_fd(const struct session *s)
 {
 	return s->epoll_fd;
 }

@@ -44,9 +44,10 @@ int session_start(struct session *s, struct err *err);
 /* No event fires after this; what is in the ring buffer stays there. */
 void session_stop(struct session *s);
 
-/* For poll(): readable when the kernel side wants to be drained now, and when a process mapped
- * code. */
-int session_fd(const struct session *s);
+/* For poll(): readable when the kernel side wants to be drained now. */
+int session_ring_fd(const struct session *s);
+/* For poll(): readable when a process mapped code. */
+int session_sideband_fd(const struct session *s);
 /* Calls fn for each record in the buffer. The record is valid during the call. Returns how many, or
  * -errno. */
 int session_drain(struct session *s,

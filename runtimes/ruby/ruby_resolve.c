@@ -8,6 +8,7 @@
  * object's identity are read again, and the interval is extended if they are the same. A sample
  * that no interval covers is not given a name that may be another's.
  */
+#include "base/hash.h"
 #include "runtimes/ruby/ruby_line.h"
 #include "runtimes/ruby/ruby_runtime.h"
 #include <errno.h>
@@ -256,11 +257,28 @@ static uint32_t body_first_line(const struct runtime *rt, const struct body *b)
 	               : 0;
 }
 
+/* The head of a string object, with the characters of a short string: its content, for telling two
+ * of them apart. */
+static uint64_t string_fingerprint(const struct runtime *rt, uint64_t string)
+{
+	uint8_t head[40];
+
+	if (!ruby_is_heap(string) || target_read(&rt->target, string, head, sizeof(head)) != 0)
+		return 0;
+	/* The first word holds marks of the collector: flags, of which only the embedded length is
+	 * of interest. */
+	return hash_bytes(head + 16, sizeof(head) - 16, string);
+}
+
+/*
+ * What tells two iseqs at one address apart. Addresses alone do not: a program that defines and
+ * frees methods in a loop, and compacts its heap, gets the same ones again.
+ */
 static void body_identity(const struct runtime *rt, const struct body *b, uint64_t *id)
 {
 	id[0] = b->addr;
 	id[1] = word(b->bytes, rt->l->iseq.iseq_encoded);
-	id[2] = word(b->bytes, rt->l->iseq.label);
+	id[2] = string_fingerprint(rt, word(b->bytes, rt->l->iseq.label));
 	id[3] = word(b->bytes, rt->l->iseq.pathobj);
 	id[4] = body_first_line(rt, b);
 	id[5] = (uint64_t)half(b->bytes, rt->l->iseq.iseq_size) << 32 |

@@ -211,6 +211,11 @@ static __always_inline void ruby_walk(struct scratch *s, __u64 tp)
 	if (bpf_probe_read_user(s->ec, sizeof(s->ec), (const void *)ec))
 		goto out;
 	s->vm_stack_lo = ruby_ec_word(s, s->ruby.ec_vm_stack);
+	/* A thread that starts or ends has no VM stack (vm.c, rb_ec_clear_vm_stack) and no frames. */
+	if (s->vm_stack_lo == 0) {
+		s->interp_outcome = WALK_NO_CONTEXT;
+		goto out;
+	}
 	size = ruby_ec_word(s, s->ruby.ec_vm_stack_size);
 	s->cfp_addr = ruby_ec_word(s, s->ruby.ec_cfp);
 	s->interp_outcome = WALK_BAD_CONTEXT;
