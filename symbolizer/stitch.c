@@ -12,7 +12,8 @@ struct stitcher {
 	struct stitch_item *out;
 	size_t nr_out;
 	bool learn_only;
-	bool unplaced; /* a C frame's call site was not found */
+	bool unplaced;     /* a C frame's call site was not found */
+	size_t jit_callee; /* the native that the JIT's code called as a method, or SIZE_MAX */
 };
 
 static void emit(struct stitcher *st, bool interp, size_t index)
@@ -39,7 +40,8 @@ static void site_learn(struct stitch_sites *sites, uint64_t pc)
 /* Is native i called from a known site, that is: does a C frame stand below it? */
 static bool called_from_site(const struct stitcher *st, size_t i)
 {
-	return i + 1 < st->in->nr_natives && site_is_known(st->sites, st->in->natives[i + 1].pc);
+	return i == st->jit_callee ||
+	       (i + 1 < st->in->nr_natives && site_is_known(st->sites, st->in->natives[i + 1].pc));
 }
 
 /*
@@ -139,10 +141,18 @@ static void place_c_frames(
 
 	if (!st->sites->complete)
 		sites_learn(st, lo, hi, c_lo, c_hi);
+	st->jit_callee = SIZE_MAX;
 	for (size_t i = site_lo; i < hi; i++)
 		nr_sites += called_from_site(st, i);
 	for (size_t c = c_lo; c < c_hi; c++)
 		nr_c += interps[c].class == STITCH_C;
+	/* A JIT calls C functions and helpers of its own alike; one C frame more than there are
+	 * sites is what tells. */
+	if (hi > site_lo && hi < st->in->nr_natives && nr_c == nr_sites + 1 &&
+	        st->in->natives[hi].role == STITCH_JIT && !called_from_site(st, hi - 1)) {
+		st->jit_callee = hi - 1;
+		nr_sites++;
+	}
 
 	for (size_t c = c_hi; c-- > c_lo;) {
 		size_t at = SIZE_MAX;
@@ -336,7 +346,7 @@ static enum stitch_result stitch_run(struct stitcher *st)
 enum stitch_result stitch(const struct stitch_input *in, struct stitch_sites *sites,
         struct stitch_item *out, size_t *nr_out)
 {
-	struct stitcher st = {.in = in, .sites = sites, .out = out};
+	struct stitcher st = {.in = in, .sites = sites, .out = out, .jit_callee = SIZE_MAX};
 	enum stitch_result result = stitch_run(&st);
 
 	*nr_out = st.nr_out;
@@ -345,7 +355,7 @@ enum stitch_result stitch(const struct stitch_input *in, struct stitch_sites *si
 
 void stitch_learn(const struct stitch_input *in, struct stitch_sites *sites)
 {
-	struct stitcher st = {.in = in, .sites = sites, .learn_only = true};
+	struct stitcher st = {.in = in, .sites = sites, .learn_only = true, .jit_callee = SIZE_MAX};
 
 	stitch_run(&st);
 }

@@ -1,17 +1,20 @@
 /*
  * Puts the native frames and the interpreter frames of one sample into one stack, in their true
- *order. A pure function over flat lists; it knows no interpreter by name.
+ * order. A pure function over flat lists; it knows no interpreter by name.
  *
  * What it rests on (CRuby, all releases): an interpreter loop is entered through one native
- *function (vm_exec, NATIVE_ENTRY here), and each activation of it runs exactly one run of
- *interpreter frames, whose outermost frame is marked (VM_FRAME_FLAG_FINISH, ends_run here). So the
- *n-th activation from the root owns the n-th run from the root, whatever stands between. Within a
- *run all frames of the language are inside of the C functions that they called: the native frames
- *above the loop belong to those.
+ * function (vm_exec, NATIVE_ENTRY here), and each activation of it runs exactly one run of
+ * interpreter frames, whose outermost frame is marked (VM_FRAME_FLAG_FINISH, ends_run here). So the
+ * n-th activation from the root owns the n-th run from the root, whatever stands between. Within a
+ * run all frames of the language are outside of the C functions that they called: the native frames
+ * above the loop belong to those. Root first:
  *
- *	root ── main ── vm_exec ── loop ── <main> ── Foo#bar ── call_cfunc ── Array#each ──
- *rb_ary_each ── vm_exec ── block in ... native  entry      loop    └ run, outermost ┘  native C
- *frame       native         entry       next run
+ *	native  main, vm_exec (an entry), vm_exec_core (the loop)
+ *	interp  <main>, Foo#bar          a run, its outermost frame first
+ *	native  vm_call_cfunc            calls C functions: a site
+ *	interp  Array#each               a C frame of the same run
+ *	native  rb_ary_each, rb_yield, vm_exec, vm_exec_core
+ *	interp  block in Foo#bar         the next run
  */
 #ifndef SYMBOLIZER_STITCH_H
 #define SYMBOLIZER_STITCH_H

@@ -214,6 +214,22 @@ TEST(a_c_function_that_jumped_into_the_interpreter_stands_before_it)
 	check_order();
 }
 
+TEST(a_c_function_called_by_the_jit_stands_above_the_jits_code)
+{
+	struct stitch_sites sites = {.addr = {SITE_PC}, .nr = 1, .complete = true};
+
+	start_program();
+	native(STITCH_ENTRY, ENTRY_FUNC, ENTRY_FUNC + 8, true);
+	native(STITCH_JIT, 0, 0x70000000, false);
+	interp(STITCH_CODE, 0, true);
+	interp(STITCH_C, 0x5000, false); /* Array#==, hidden by a tail call */
+	plain(0x8000);
+	plain(0x8100);
+	c_call(0x5000, 0x5000);
+	CHECK_EQ(run(&sites), STITCH_EXACT);
+	check_order();
+}
+
 TEST(a_site_whose_frame_is_popped_takes_no_other_frame)
 {
 	struct stitch_sites sites = {.addr = {SITE_PC}, .nr = 1};
