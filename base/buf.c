@@ -91,7 +91,8 @@ int buf_printf(struct buf *b, const char *fmt, ...)
 	return 0;
 }
 
-/* Length of the UTF-8 sequence at s, or 0 when it is none (overlong forms and surrogates included). */
+/* Length of the UTF-8 sequence at s, or 0 when it is none (overlong forms and surrogates included).
+ */
 static size_t utf8_len(const unsigned char *s)
 {
 	if (s[0] < 0x80)

@@ -18,14 +18,15 @@ typedef signed long long int64_t;
 #endif
 
 enum {
-	RPROF_MAX_KERNEL = 127,   /* kernel frames: the kernel's own default limit */
-	RPROF_MAX_NATIVE = 2048,  /* native frames */
-	RPROF_MAX_INTERP = 6144,  /* interpreter frames */
+	RPROF_MAX_KERNEL = 127,    /* kernel frames: the kernel's own default limit */
+	RPROF_MAX_NATIVE = 2048,   /* native frames */
+	RPROF_MAX_INTERP = 6144,   /* interpreter frames */
 	RPROF_MAX_MAPPINGS = 1024, /* executable mappings of one process */
 	RPROF_MAX_EP_HOPS = 32,
+	INTERP_CONTEXT_SZ = 256, /* bytes of an execution context that a walk copies */
 	RPROF_PAGE_SZ = 4096,
 	UNWIND_CHUNK_ROWS = 16384, /* rows in one value of the rows map: 64 KiB */
-	UNWIND_PAGE_SHIFT = 16,   /* one page of an unwind table covers 64 KiB of text */
+	UNWIND_PAGE_SHIFT = 16,    /* one page of an unwind table covers 64 KiB of text */
 };
 
 /* ---- unwind tables ------------------------------------------------------------------ */
@@ -40,13 +41,14 @@ enum {
 #define UNWIND_ROW_RULE(row)  ((row) >> 16)
 
 enum unwind_cfa {
-	CFA_INVALID = 0, /* no CFI covers this address, or it cannot be expressed: the walk is cut */
-	CFA_SP,          /* CFA = rsp + cfa_off */
-	CFA_FP,          /* CFA = rbp + cfa_off */
-	CFA_PLT,         /* .plt: CFA = rsp + 8 + ((pc & 15) >= cfa_off ? 8 : 0) */
-	CFA_SIGFRAME,    /* rt_sigreturn trampoline: registers from the ucontext at rsp */
-	CFA_FP_DEREF,    /* CFA = *(rbp + cfa_off): DRAP of a realigned stack */
-	CFA_SP_DEREF,    /* CFA = *(rsp + cfa_off) + fp_deref_add is not supported: plain load */
+	CFA_INVALID =
+	        0,    /* no CFI covers this address, or it cannot be expressed: the walk is cut */
+	CFA_SP,       /* CFA = rsp + cfa_off */
+	CFA_FP,       /* CFA = rbp + cfa_off */
+	CFA_PLT,      /* .plt: CFA = rsp + 8 + ((pc & 15) >= cfa_off ? 8 : 0) */
+	CFA_SIGFRAME, /* rt_sigreturn trampoline: registers from the ucontext at rsp */
+	CFA_FP_DEREF, /* CFA = *(rbp + cfa_off): DRAP of a realigned stack */
+	CFA_SP_DEREF, /* CFA = *(rsp + cfa_off) + fp_deref_add is not supported: plain load */
 };
 
 enum unwind_fp {
@@ -100,7 +102,8 @@ struct rprof_mapping {
 
 struct rprof_mappings {
 	uint32_t nr;
-	uint32_t generation; /* not 0; no other table of the session, of any process, has the same */
+	uint32_t
+	        generation; /* not 0; no other table of the session, of any process, has the same */
 	struct rprof_mapping m[RPROF_MAX_MAPPINGS]; /* ascending, disjoint */
 };
 
@@ -119,23 +122,24 @@ enum rprof_trigger {
 
 /* How a walk ended. Append only: the numbers are stored in recordings. */
 enum walk_outcome {
-	WALK_NONE = 0,           /* not walked: there was nothing of the kind */
-	WALK_ROOT = 1,           /* the outermost frame was reached */
-	WALK_LIMIT = 2,          /* more frames than the limit */
-	WALK_NO_MAPPING = 3,     /* pc in no known executable mapping */
-	WALK_NO_CFI = 4,         /* no unwind rule for pc */
-	WALK_UNREADABLE = 5,     /* the stack could not be read (page not resident, bad address) */
-	WALK_NO_PROGRESS = 6,    /* the stack pointer did not move up */
-	WALK_JIT = 7,            /* code of a JIT that could not be crossed */
-	WALK_BAD_CONTEXT = 8,    /* the interpreter's execution context made no sense */
-	WALK_NO_CONTEXT = 9,     /* a thread without an execution context */
-	WALK_NO_TABLE = 10,      /* no unwind table, and no frame pointer to follow */
+	WALK_NONE = 0,        /* not walked: there was nothing of the kind */
+	WALK_ROOT = 1,        /* the outermost frame was reached */
+	WALK_LIMIT = 2,       /* more frames than the limit */
+	WALK_NO_MAPPING = 3,  /* pc in no known executable mapping */
+	WALK_NO_CFI = 4,      /* no unwind rule for pc */
+	WALK_UNREADABLE = 5,  /* the stack could not be read (page not resident, bad address) */
+	WALK_NO_PROGRESS = 6, /* the stack pointer did not move up */
+	WALK_JIT = 7,         /* code of a JIT that could not be crossed */
+	WALK_BAD_CONTEXT = 8, /* the interpreter's execution context made no sense */
+	WALK_NO_CONTEXT = 9,  /* a thread without an execution context */
+	WALK_NO_TABLE = 10,   /* no unwind table, and no frame pointer to follow */
 };
 
 /* One native frame: pc as found (a return address, but for the leaf and behind a signal frame). */
 struct native_frame {
 	uint64_t pc;
-	uint64_t sp; /* the stack pointer while the frame runs; bit 0 set: pc was interrupted, not returned to */
+	uint64_t sp; /* the stack pointer while the frame runs; bit 0 set: pc was interrupted, not
+	                returned to */
 };
 #define NATIVE_SP_INTERRUPTED 1ULL
 
@@ -151,9 +155,9 @@ struct interp_frame {
 };
 
 enum {
-	INTERP_F_JIT = 1,       /* cfp->jit_return is set */
-	INTERP_F_EP_HOPS = 2,   /* the local environment was not reached: method is unknown */
-	INTERP_F_EP_FAULT = 4,  /* the environment could not be read: flags and method are unknown */
+	INTERP_F_JIT = 1,      /* cfp->jit_return is set */
+	INTERP_F_EP_HOPS = 2,  /* the local environment was not reached: method is unknown */
+	INTERP_F_EP_FAULT = 4, /* the environment could not be read: flags and method are unknown */
 };
 
 enum {
@@ -161,33 +165,35 @@ enum {
 	SAMPLE_F_IN_GC = 2,    /* the interpreter said that it collects garbage */
 	SAMPLE_F_NEW_CODE = 4, /* has a code or method address that was not sent before */
 	SAMPLE_F_STACK = 8,    /* stack_sz bytes of raw stack follow, from stack_sp */
-	SAMPLE_F_OFF_STACK = 16, /* sp lies outside of the stack that the context names (fiber switch) */
+	SAMPLE_F_OFF_STACK =
+	        16, /* sp lies outside of the stack that the context names (fiber switch) */
 };
 
-/* Followed by nr_kernel u64, nr_native struct native_frame, nr_interp struct interp_frame: leaf first. */
+/* Followed by nr_kernel u64, nr_native struct native_frame, nr_interp struct interp_frame: leaf
+ * first. */
 struct rprof_sample {
-	uint64_t time_ns;  /* CLOCK_MONOTONIC */
-	uint32_t tgid, tid; /* as rprof's PID namespace numbers them */
-	uint16_t trigger;  /* enum rprof_trigger */
-	uint16_t flags;    /* SAMPLE_F_* */
-	uint32_t syscall;  /* number of the call (TRIGGER_SYSCALL) */
+	uint64_t time_ns;    /* CLOCK_MONOTONIC */
+	uint32_t tgid, tid;  /* as rprof's PID namespace numbers them */
+	uint16_t trigger;    /* enum rprof_trigger */
+	uint16_t flags;      /* SAMPLE_F_* */
+	uint32_t syscall;    /* number of the call (TRIGGER_SYSCALL) */
 	uint32_t generation; /* of the mappings */
 	uint16_t nr_kernel, nr_native, nr_interp;
 	uint8_t native_outcome, interp_outcome; /* enum walk_outcome */
-	uint32_t reads;    /* reads of user memory that this walk made */
-	uint64_t context;  /* address of the execution context, or 0 */
-	uint64_t gc_gen;   /* changes whenever memory of the interpreter's heap may have been freed */
-	uint64_t cut_pc;   /* where the native walk ended, if not at the root */
+	uint32_t reads;                         /* reads of user memory that this walk made */
+	uint64_t context;                       /* address of the execution context, or 0 */
+	uint64_t gc_gen; /* changes whenever memory of the interpreter's heap may have been freed */
+	uint64_t cut_pc; /* where the native walk ended, if not at the root */
 	uint64_t ip, sp, fp; /* the user registers */
 	char comm[16];
 };
 
 /* Indexes of the per-CPU counters map. Append only. */
 enum rprof_counter {
-	COUNTER_SAMPLES,      /* records sent */
-	COUNTER_LOST_RING,    /* records dropped: the ring buffer was full */
-	COUNTER_NO_USER,      /* no user registers: kernel thread or exiting */
-	COUNTER_RUN_NS,       /* unused when the kernel keeps run statistics */
+	COUNTER_SAMPLES,   /* records sent */
+	COUNTER_LOST_RING, /* records dropped: the ring buffer was full */
+	COUNTER_NO_USER,   /* no user registers: kernel thread or exiting */
+	COUNTER_RUN_NS,    /* unused when the kernel keeps run statistics */
 	RPROF_NR_COUNTERS,
 };
 

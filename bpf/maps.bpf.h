@@ -2,8 +2,8 @@
 /*
  * The maps, and the scratch memory that one walk works in.
  *
- * All state of a walk lives in a map value, not on the BPF stack: the verifier follows scalars on the stack one by
- * one, and a walk of thousands of steps would never end for it.
+ * All state of a walk lives in a map value, not on the BPF stack: the verifier follows scalars on
+ * the stack one by one, and a walk of thousands of steps would never end for it.
  */
 #ifndef BPF_MAPS_BPF_H
 #define BPF_MAPS_BPF_H
@@ -16,11 +16,12 @@
 #include "runtimes/ruby/ruby_abi.h"
 
 /* Filled in by user space between open and load. */
-const volatile __u64 rp_pidns_dev, rp_pidns_ino; /* of rprof: processes are named as it names them */
+const volatile __u64 rp_pidns_dev,
+        rp_pidns_ino; /* of rprof: processes are named as it names them */
 
 /*
- * Copy of one page of user memory. Pages, not windows around an address: a page is readable or it is not, while
- * a copy across the end of a stack would fail as a whole.
+ * Copy of one page of user memory. Pages, not windows around an address: a page is readable or it
+ * is not, while a copy across the end of a stack would fail as a whole.
  */
 struct user_page {
 	__u64 base; /* 1: nothing here */
@@ -28,8 +29,9 @@ struct user_page {
 };
 
 /*
- * Rules by pc, so that a frame that was met before costs one look-up in one cache line: direct-mapped, per CPU. An entry holds for
- * one state of all mappings (the generation); user space counts a new one for each change.
+ * Rules by pc, so that a frame that was met before costs one look-up in one cache line:
+ * direct-mapped, per CPU. An entry holds for one state of all mappings (the generation); user space
+ * counts a new one for each change.
  */
 struct cached_rule {
 	__u64 pc;
@@ -42,9 +44,10 @@ enum { RULE_CACHE_SLOTS = 4096 };
 enum { RECORD_WORDS = 32768, RECORD_HEADER_WORDS = sizeof(struct rprof_sample) / 8 };
 
 _Static_assert(sizeof(struct rprof_sample) % 8 == 0, "frames follow the header word by word");
-_Static_assert(RECORD_HEADER_WORDS + RPROF_MAX_KERNEL + RPROF_MAX_NATIVE * 2 + RPROF_MAX_INTERP * 4 <=
-				RECORD_WORDS,
-		"the largest sample fits");
+_Static_assert(
+        RECORD_HEADER_WORDS + RPROF_MAX_KERNEL + RPROF_MAX_NATIVE * 2 + RPROF_MAX_INTERP * 4 <=
+                RECORD_WORDS,
+        "the largest sample fits");
 
 struct scratch {
 	union {
@@ -66,13 +69,13 @@ struct scratch {
 	__u32 has_ruby;
 	__u32 interp_outcome;
 	__u32 nr_interp;
-	__u64 cfp_addr, cfp_end;
-	__u64 vm_stack_lo, vm_stack_hi;
+	__u64 frame_addr, frames_end;
+	__u64 interp_stack_lo, interp_stack_hi;
 	__u64 gc_gen;
 	__u32 new_code;
-	__u64 ec[RUBY_EC_READ_SZ / 8];
-	__u64 env[3]; /* of an environment that is not on the VM stack */
-	struct user_page cfp_page, env_page;
+	__u64 context[INTERP_CONTEXT_SZ / 8]; /* the head of the execution context */
+	__u64 env[3];                         /* of an environment that is not on the VM stack */
+	struct user_page frame_page, env_page;
 
 	struct cached_rule rules[RULE_CACHE_SLOTS];
 };
@@ -90,7 +93,8 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 2); /* two for each process: one valid, one being written; set before load */
+	__uint(max_entries,
+	        2); /* two for each process: one valid, one being written; set before load */
 	__type(key, __u32);
 	__type(value, struct rprof_mappings);
 } rp_mappings SEC(".maps");
@@ -159,8 +163,8 @@ struct {
 } rp_syscalls SEC(".maps");
 
 /*
- * Code and method addresses that were sent, direct-mapped: a hint that says whether user space has to look at
- * once, so a race or a collision costs a wake-up or a delay of one drain, nothing else.
+ * Code and method addresses that were sent, direct-mapped: a hint that says whether user space has
+ * to look at once, so a race or a collision costs a wake-up or a delay of one drain, nothing else.
  */
 enum { SEEN_SLOTS = 16384 };
 struct seen_table {
@@ -193,7 +197,8 @@ static __always_inline void record_word(struct scratch *s, __u64 v)
 }
 
 /* One word of user memory, through a page that is copied when it is not there yet. 0 or -1. */
-static __always_inline int page_read(struct scratch *s, struct user_page *page, __u64 addr, __u64 *out)
+static __always_inline int page_read(
+        struct scratch *s, struct user_page *page, __u64 addr, __u64 *out)
 {
 	__u64 base = addr & ~(__u64)(RPROF_PAGE_SZ - 1);
 

@@ -16,9 +16,9 @@ struct native_loop {
 };
 
 /*
- * 1 when a < b, else 0, for values below 2^63, without a branch: at each branch of an unrolled search the verifier would
- * follow both ways, and 2^12 ways are more than it has patience for. The barrier keeps clang from seeing that
- * the result is a comparison.
+ * 1 when a < b, else 0, for values below 2^63, without a branch: at each branch of an unrolled
+ * search the verifier would follow both ways, and 2^12 ways are more than it has patience for. The
+ * barrier keeps clang from seeing that the result is a comparison.
  */
 static __always_inline __u64 is_below(__u64 a, __u64 b)
 {
@@ -29,7 +29,8 @@ static __always_inline __u64 is_below(__u64 a, __u64 b)
 }
 
 /* Index of the mapping that holds pc, or -1. */
-static __always_inline int mapping_find(struct scratch *s, const struct rprof_mappings *maps, __u64 pc)
+static __always_inline int mapping_find(
+        struct scratch *s, const struct rprof_mappings *maps, __u64 pc)
 {
 	__u64 nr = maps->nr, at = s->last_mapping & (RPROF_MAX_MAPPINGS - 1);
 	const struct rprof_mapping *m = &maps->m[at];
@@ -54,7 +55,8 @@ static __always_inline int mapping_find(struct scratch *s, const struct rprof_ma
 }
 
 /* The rule in force at a table address of a mapping's file; NULL: none. */
-static __always_inline const struct unwind_rule *rule_find(const struct rprof_mapping *m, __u64 vaddr)
+static __always_inline const struct unwind_rule *rule_find(
+        const struct rprof_mapping *m, __u64 vaddr)
 {
 	__u64 page_nr = vaddr >> UNWIND_PAGE_SHIFT;
 	__u64 low = vaddr & 0xffff, at, end;
@@ -104,7 +106,8 @@ static long native_step(__u32 i, void *ctx)
 	struct native_loop *loop = ctx;
 	struct scratch *s = loop->s;
 	struct rprof_mappings *maps = loop->maps;
-	struct unwind_state u = {.pc = s->pc, .sp = s->sp, .fp = s->fp, .interrupted = s->interrupted};
+	struct unwind_state u = {
+	        .pc = s->pc, .sp = s->sp, .fp = s->fp, .interrupted = s->interrupted};
 	const struct rprof_mapping *m;
 	const struct unwind_rule *rule;
 	enum unwind_step_result result;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * What runs in the kernel: triggers, and the one walk that serves them all. A record holds flat lists: kernel pcs, native {pc, sp},
- * interpreter frames, and how each walk ended. Nothing is interleaved and no string is read here: user space does that.
+ * What runs in the kernel: triggers, and the one walk that serves them all. A record holds flat
+ * lists: kernel pcs, native {pc, sp}, interpreter frames, and how each walk ended. Nothing is
+ * interleaved and no string is read here: user space does that.
  */
 #include "bpf/maps.bpf.h"
 #include "bpf/native_walk.bpf.h"
@@ -39,8 +40,9 @@ static __always_inline void kernel_walk(struct scratch *s, void *ctx)
 	}
 }
 
-static __always_inline int take_sample(void *ctx, enum scratch_slot which, const struct sample_origin *origin,
-		struct rprof_proc *proc, const struct bpf_pidns_info *ids)
+static __always_inline int take_sample(void *ctx, enum scratch_slot which,
+        const struct sample_origin *origin, struct rprof_proc *proc,
+        const struct bpf_pidns_info *ids)
 {
 	struct task_struct *task = (struct task_struct *)bpf_get_current_task_btf();
 	__u32 slot = bpf_get_smp_processor_id() * 2 + which, key;
@@ -52,15 +54,15 @@ static __always_inline int take_sample(void *ctx, enum scratch_slot which, const
 	if (!s)
 		return 0;
 	s->rec.head = (struct rprof_sample){
-		.time_ns = bpf_ktime_get_ns(),
-		.tgid = ids->tgid,
-		.tid = ids->pid,
-		.trigger = origin->trigger,
-		.flags = origin->flags,
-		.syscall = origin->syscall,
-		.ip = origin->regs.ip,
-		.sp = origin->regs.sp,
-		.fp = origin->regs.fp,
+	        .time_ns = bpf_ktime_get_ns(),
+	        .tgid = ids->tgid,
+	        .tid = ids->pid,
+	        .trigger = origin->trigger,
+	        .flags = origin->flags,
+	        .syscall = origin->syscall,
+	        .ip = origin->regs.ip,
+	        .sp = origin->regs.sp,
+	        .fp = origin->regs.fp,
 	};
 	bpf_get_current_comm(s->rec.head.comm, sizeof(s->rec.head.comm));
 	s->pos = RECORD_HEADER_WORDS;
@@ -91,11 +93,12 @@ static __always_inline int take_sample(void *ctx, enum scratch_slot which, const
 	size = (__u64)s->pos * 8;
 	if (size > sizeof(s->rec))
 		return 0;
-	/* User space drains on a timer; it is woken at once for code that it must read before it is freed, for code that it
-	 * does not know, and before the buffer fills up. */
+	/* User space drains on a timer; it is woken at once for code that it must read before it is
+	 * freed, for code that it does not know, and before the buffer fills up. */
 	flags = BPF_RB_NO_WAKEUP;
-	if (s->rec.head.flags & SAMPLE_F_NEW_CODE || s->rec.head.native_outcome == WALK_NO_MAPPING ||
-			bpf_ringbuf_query(&rp_ring, BPF_RB_AVAIL_DATA) > 2 << 20)
+	if (s->rec.head.flags & SAMPLE_F_NEW_CODE ||
+	        s->rec.head.native_outcome == WALK_NO_MAPPING ||
+	        bpf_ringbuf_query(&rp_ring, BPF_RB_AVAIL_DATA) > 2 << 20)
 		flags = BPF_RB_FORCE_WAKEUP;
 	if (bpf_ringbuf_output(&rp_ring, &s->rec, size, flags))
 		count(COUNTER_LOST_RING);
@@ -111,8 +114,8 @@ int on_cpu_clock(struct bpf_perf_event_data *ctx)
 	struct bpf_pidns_info ids = {};
 	struct rprof_proc *proc = sampled_process(&ids);
 	struct pt_regs *user;
-	/* Volatile: else clang narrows the test of cs to a 2-byte load and merges the two arms into one variable
-	 * context pointer, and the verifier takes neither. */
+	/* Volatile: else clang narrows the test of cs to a 2-byte load and merges the two arms into
+	 * one variable context pointer, and the verifier takes neither. */
 	volatile __u64 cs, ip, sp, fp;
 
 	if (!proc)

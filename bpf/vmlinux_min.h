@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * The few kernel types that the programs read, for CO-RE: the loader finds each field in the running
- * kernel's BTF by name, so nothing here is a layout.
+ * The few kernel types that the programs read, for CO-RE: the loader finds each field in the
+ * running kernel's BTF by name, so nothing here is a layout.
  */
 #ifndef BPF_VMLINUX_MIN_H
 #define BPF_VMLINUX_MIN_H
@@ -28,11 +28,11 @@ struct task_struct {
 	char comm[16];
 } CORE;
 
-/* include/uapi/linux/bpf_perf_event.h; arch/x86's bpf_user_pt_regs_t is struct pt_regs, whose layout the context
- * follows whatever the kernel: this one is an ABI. */
+/* include/uapi/linux/bpf_perf_event.h; arch/x86's bpf_user_pt_regs_t is struct pt_regs, whose
+ * layout the context follows whatever the kernel: this one is an ABI. */
 struct user_pt_regs_abi {
-	unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip, cs,
-			flags, sp, ss;
+	unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip,
+	        cs, flags, sp, ss;
 };
 
 struct bpf_perf_event_data {

@@ -393,7 +393,8 @@ struct sched_attr_abi {
 	uint64_t runtime, deadline, period;
 };
 
-/* Asks to run soon after a wake-up and briefly: a short slice (Linux 6.12), and a better nice value. */
+/* Asks to run soon after a wake-up and briefly: a short slice (Linux 6.12), and a better nice
+ * value. */
 static void hurry(void)
 {
 	struct sched_attr_abi attr = {

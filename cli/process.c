@@ -55,6 +55,9 @@ static int attach_runtime(struct process *p, struct err *err)
 	if (p->ops->call_sites != NULL)
 		p->sites.nr = p->ops->call_sites(p->rt, p->sites.addr, STITCH_MAX_SITES);
 	p->sites.complete = p->sites.nr != 0;
+	for (size_t i = 0; i < p->sites.nr; i++)
+		p->sites.func_addr[i] =
+		        process_native(p, p->sites.addr[i], false)->stitch.func_addr;
 	p->rt_addr = 0;
 	for (size_t i = 0; i < p->maps.nr && p->rt_addr == 0; i++) {
 		struct dso *dso;

@@ -21,31 +21,34 @@ enum frame_kind {
 /* What a native frame is to the reader. Stored in recordings: append only. */
 enum frame_role {
 	ROLE_NONE = 0,
-	ROLE_VM = 1,      /* the interpreter's own library or executable */
-	ROLE_EXT = 2,     /* an extension: a library that the interpreter loaded as code of the program */
+	ROLE_VM = 1, /* the interpreter's own library or executable */
+	ROLE_EXT =
+	        2, /* an extension: a library that the interpreter loaded as code of the program */
 	ROLE_LIB = 3,     /* any other library, vDSO included */
 	ROLE_JIT = 4,     /* code made at run time */
 	ROLE_SYSCALL = 5, /* kernel: the system call that the stack leads to */
 	ROLE_PROGRAM = 6, /* an executable that is not the interpreter */
 };
 
-enum { FRAME_F_INLINED = 1,   /* inlined into the frame below it (its caller) */
-	FRAME_F_APPROX = 2,   /* the line may be another of the same function (JIT leaf) */
+enum {
+	FRAME_F_INLINED = 1, /* inlined into the frame below it (its caller) */
+	FRAME_F_APPROX = 2,  /* the line may be another of the same function (JIT leaf) */
 };
 
 struct frame {
-	uint8_t kind;  /* enum frame_kind */
-	uint8_t role;  /* enum frame_role */
-	uint16_t flags; /* FRAME_F_* */
-	uint32_t line; /* the line that runs, 1-based; 0: unknown */
-	const char *name;     /* label as shown: "Integer#times", "block in Foo#bar", "st_lookup", "libfoo.so+0x1230" */
+	uint8_t kind;         /* enum frame_kind */
+	uint8_t role;         /* enum frame_role */
+	uint16_t flags;       /* FRAME_F_* */
+	uint32_t line;        /* the line that runs, 1-based; 0: unknown */
+	const char *name;     /* label as shown: "Integer#times", "block in Foo#bar", "st_lookup",
+	                         "libfoo.so+0x1230" */
 	const char *owner;    /* class or module of a method: "Integer"; NULL: none */
 	const char *path;     /* source file; NULL: unknown */
 	const char *library;  /* path of the ELF file, "[vdso]", "[kernel]"; NULL: none */
 	const char *build_id; /* hex; NULL: none */
-	uint64_t file_off; /* offset of the pc in library, 0 when there is none */
-	uint64_t addr;     /* the pc in the process (or kernel), 0 when there is none */
-	uint64_t func_addr; /* start of the function in the process, 0: unknown */
+	uint64_t file_off;    /* offset of the pc in library, 0 when there is none */
+	uint64_t addr;        /* the pc in the process (or kernel), 0 when there is none */
+	uint64_t func_addr;   /* start of the function in the process, 0: unknown */
 };
 
 /* "ruby", "jit", "cfunc", "native", "kernel", "gc": the names of the JSON Lines format. */

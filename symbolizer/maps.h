@@ -12,9 +12,10 @@ struct mapping {
 	uint64_t start, end; /* [start, end) */
 	uint64_t file_off;
 	uint64_t dev, ino;
-	uint32_t prot;      /* MAPS_PROT_* */
-	bool deleted;       /* the file was unlinked ("(deleted)" is not part of path) */
-	const char *path;   /* owned by struct maps; "" for anonymous memory, "[vdso]", "[stack]", "[heap]", ... */
+	uint32_t prot;    /* MAPS_PROT_* */
+	bool deleted;     /* the file was unlinked ("(deleted)" is not part of path) */
+	const char *path; /* owned by struct maps; "" for anonymous memory, "[vdso]", "[stack]",
+	                     "[heap]", ... */
 };
 
 struct maps {
@@ -23,7 +24,8 @@ struct maps {
 	char *text; /* owned: the paths */
 };
 
-/* Replaces *maps only on success. -ESRCH, -EPERM, -ENOMEM, or -EINVAL for text that is no maps file. */
+/* Replaces *maps only on success. -ESRCH, -EPERM, -ENOMEM, or -EINVAL for text that is no maps
+ * file. */
 int maps_read(struct maps *maps, pid_t pid, struct err *err);
 int maps_parse(struct maps *maps, const char *text, size_t len, struct err *err);
 void maps_release(struct maps *maps);

@@ -12,7 +12,9 @@ struct stitcher {
 	struct stitch_item *out;
 	size_t nr_out;
 	bool learn_only;
-	bool unplaced;     /* a C frame's call site was not found */
+	bool unplaced; /* a C frame's call site was not found */
+	bool any_call; /* a call of a function that pushes C frames counts as a site, whatever it
+	                  calls */
 	size_t jit_callee; /* the native that the JIT's code called as a method, or SIZE_MAX */
 };
 
@@ -31,17 +33,44 @@ static bool site_is_known(const struct stitch_sites *sites, uint64_t pc)
 	return false;
 }
 
-static void site_learn(struct stitch_sites *sites, uint64_t pc)
+/* Does the function push C frames, wherever in it the pc is? */
+static bool pushes_frames(const struct stitch_sites *sites, uint64_t func_addr)
 {
-	if (!site_is_known(sites, pc) && sites->nr < STITCH_MAX_SITES)
-		sites->addr[sites->nr++] = pc;
+	for (size_t i = 0; i < sites->nr; i++)
+		if (sites->func_addr[i] == func_addr && func_addr != 0)
+			return true;
+	return false;
 }
 
-/* Is native i called from a known site, that is: does a C frame stand below it? */
+static void site_learn(struct stitch_sites *sites, const struct stitch_native *caller)
+{
+	if (site_is_known(sites, caller->pc) || sites->nr == STITCH_MAX_SITES)
+		return;
+	sites->addr[sites->nr] = caller->pc;
+	sites->func_addr[sites->nr++] = caller->func_addr;
+}
+
+/* Is native i called from a site, that is: does a C frame stand below it? */
 static bool called_from_site(const struct stitcher *st, size_t i)
 {
-	return i == st->jit_callee ||
-	       (i + 1 < st->in->nr_natives && site_is_known(st->sites, st->in->natives[i + 1].pc));
+	const struct stitch_native *caller;
+
+	if (i == st->jit_callee)
+		return true;
+	if (i + 1 >= st->in->nr_natives)
+		return false;
+	caller = &st->in->natives[i + 1];
+	return st->any_call ? pushes_frames(st->sites, caller->func_addr)
+	                    : site_is_known(st->sites, caller->pc);
+}
+
+static size_t sites_count(const struct stitcher *st, size_t lo, size_t hi)
+{
+	size_t nr = 0;
+
+	for (size_t i = lo; i < hi; i++)
+		nr += called_from_site(st, i);
+	return nr;
 }
 
 /*
@@ -68,7 +97,7 @@ static void sites_learn(struct stitcher *st, size_t lo, size_t hi, size_t c_lo, 
 			nr += other != c && interps[other].func_addr == interps[c].func_addr;
 		if (nr == 1 && at != SIZE_MAX && at + 1 < st->in->nr_natives &&
 		        natives[at + 1].runtime && natives[at + 1].role != STITCH_JIT)
-			site_learn(st->sites, natives[at + 1].pc);
+			site_learn(st->sites, &natives[at + 1]);
 	}
 }
 
@@ -141,11 +170,20 @@ static void place_c_frames(
 
 	if (!st->sites->complete)
 		sites_learn(st, lo, hi, c_lo, c_hi);
-	st->jit_callee = SIZE_MAX;
-	for (size_t i = site_lo; i < hi; i++)
-		nr_sites += called_from_site(st, i);
 	for (size_t c = c_lo; c < c_hi; c++)
 		nr_c += interps[c].class == STITCH_C;
+	st->jit_callee = SIZE_MAX;
+	st->any_call = false;
+	nr_sites = sites_count(st, site_lo, hi);
+	/* While a function returns, the interpreter handles interrupts before it pops the frame
+	 * (vm_pop_frame): what runs then is inside of the frame too. */
+	if (nr_sites < nr_c) {
+		st->any_call = true;
+		if (sites_count(st, site_lo, hi) == nr_c)
+			nr_sites = nr_c;
+		else
+			st->any_call = false;
+	}
 	/* A JIT calls C functions and helpers of its own alike; one C frame more than there are
 	 * sites is what tells. */
 	if (hi > site_lo && hi < st->in->nr_natives && nr_c == nr_sites + 1 &&

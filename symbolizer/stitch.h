@@ -57,6 +57,8 @@ struct stitch_interp {
 enum { STITCH_MAX_SITES = 32 };
 struct stitch_sites {
 	uint64_t addr[STITCH_MAX_SITES];
+	uint64_t func_addr[STITCH_MAX_SITES]; /* the function that each is in: it pushes the C frame
+	                                       */
 	size_t nr;
 	bool complete; /* all are known from the interpreter's code: nothing is learnt */
 };

@@ -1,8 +1,9 @@
 /*
- * A process that we look at. It may lie, change under our eyes and go away: every read is bounded by its
- * caller and may fail at any time.
+ * A process that we look at. It may lie, change under our eyes and go away: every read is bounded
+ * by its caller and may fail at any time.
  *
- * The read function can be replaced, so that everything above this file runs in tests on made-up memory.
+ * The read function can be replaced, so that everything above this file runs in tests on made-up
+ * memory.
  */
 #ifndef SYMBOLIZER_TARGET_H
 #define SYMBOLIZER_TARGET_H
@@ -13,7 +14,8 @@
 
 struct target {
 	pid_t pid;           /* as /proc of this process numbers it */
-	uint64_t start_time; /* field 22 of /proc/PID/stat, clock ticks since boot: with pid the identity */
+	uint64_t start_time; /* field 22 of /proc/PID/stat, clock ticks since boot: with pid the
+	                        identity */
 	int pidfd;           /* owned; -1 for a made-up target */
 	int (*read)(const struct target *t, uint64_t addr, void *out, size_t n);
 	void *ctx; /* for a made-up target's read */

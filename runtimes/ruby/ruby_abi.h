@@ -3,16 +3,18 @@
  * What the kernel-side walk of Ruby's control frames needs to know of one process.
  * Filled by runtimes/ruby/ruby.c at attach, read by runtimes/ruby/ruby_walk.bpf.h.
  *
- * In struct interp_frame (bpf/abi.h): pc = cfp->pc, code = cfp->iseq (an imemo_ifunc in an IFUNC frame,
- * 0 in a CFUNC frame), method = ep[-2] of the local environment, or of the first bmethod environment on the
- * way to it: an imemo of kind ment, svar or cref, or false; flags = ep[0] of the frame's own environment.
+ * In struct interp_frame (bpf/abi.h): pc = cfp->pc, code = cfp->iseq (an imemo_ifunc in an IFUNC
+ * frame, 0 in a CFUNC frame), method = ep[-2] of the local environment, or of the first bmethod
+ * environment on the way to it: an imemo of kind ment, svar or cref, or false; flags = ep[0] of the
+ * frame's own environment.
  */
 #ifndef RUBY_ABI_H
 #define RUBY_ABI_H
 
 #include "bpf/abi.h"
 
-/* Frame flags and magics, ep[0]: vm_core.h, enum vm_frame_env_flags, the same from 2.7 to 4.1-dev. */
+/* Frame flags and magics, ep[0]: vm_core.h, enum vm_frame_env_flags, the same from 2.7 to 4.1-dev.
+ */
 #define VM_FRAME_MAGIC_METHOD 0x11110001
 #define VM_FRAME_MAGIC_BLOCK  0x22220001
 #define VM_FRAME_MAGIC_CLASS  0x33330001
@@ -30,7 +32,8 @@
 
 enum ruby_ec_source {
 	RUBY_EC_TP_OFFSET = 1, /* ec = *(fsbase + tp_off) */
-	RUBY_EC_DTV = 2,       /* ec = *(dtv[module] + tls_off); dtv = *(fsbase + 8), 16-byte entries (glibc) */
+	RUBY_EC_DTV =
+	        2, /* ec = *(dtv[module] + tls_off); dtv = *(fsbase + 8), 16-byte entries (glibc) */
 };
 
 struct ruby_proc {
@@ -39,19 +42,21 @@ struct ruby_proc {
 	int64_t tp_off;
 	uint64_t tls_off;
 
-	/* offsets in rb_execution_context_t; all below RUBY_EC_READ_SZ */
+	/* offsets in rb_execution_context_t; all below INTERP_CONTEXT_SZ */
 	uint16_t ec_vm_stack, ec_vm_stack_size, ec_cfp, ec_thread;
 	uint16_t ec_machine_stack_start, ec_machine_stack_maxsize;
-	uint16_t thread_ec; /* rb_thread_t.ec */
+	uint16_t thread_ec;      /* rb_thread_t.ec */
 	uint16_t thread_ractor;  /* rb_thread_t.ractor */
-	uint16_t ractor_running; /* rb_ractor_t: the thread that holds the GVL (threads.gvl.owner, threads.sched.running) */
+	uint16_t ractor_running; /* rb_ractor_t: the thread that holds the GVL (threads.gvl.owner,
+	                            threads.sched.running) */
 
 	/* rb_control_frame_t */
 	uint16_t cfp_sz, cfp_pc, cfp_iseq, cfp_ep;
 	uint16_t cfp_jit_return; /* 0: the release has no such field */
 
 	/* garbage collector: vm = *vm_ptr_addr, objspace = *(vm + vm_objspace) */
-	uint16_t objspace_flags;    /* byte offset of the byte with during_gc = bit 5, mode = bits 0-1 */
+	uint16_t objspace_flags; /* byte offset of the byte with during_gc = bit 5, mode = bits 0-1
+	                          */
 	uint16_t objspace_gc_count; /* size_t profile.count; 0: unknown */
 	uint32_t vm_objspace;
 	uint64_t objspace_addr; /* the object space is allocated once: its address, 0: unknown */
@@ -60,7 +65,5 @@ struct ruby_proc {
 	uint64_t vm_exec_lo, vm_exec_hi;
 	uint64_t vm_core_lo, vm_core_hi;
 };
-
-enum { RUBY_EC_READ_SZ = 256 };
 
 #endif

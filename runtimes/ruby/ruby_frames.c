@@ -77,7 +77,7 @@ int ruby_frames_read(const struct runtime *rt, uint64_t ec, struct interp_frame 
 {
 	const struct ruby_layout *l = rt->l;
 	uint64_t stack, size, cfp, end;
-	uint8_t buf[RUBY_EC_READ_SZ];
+	uint8_t buf[INTERP_CONTEXT_SZ];
 	int nr = 0, rc;
 
 	rc = target_read(&rt->target, ec, buf, sizeof(buf));

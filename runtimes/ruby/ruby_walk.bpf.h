@@ -20,7 +20,7 @@ struct ruby_loop {
 /* The word of the copied execution context at an offset that user space checked. */
 static __always_inline __u64 ruby_ec_word(const struct scratch *s, __u16 off)
 {
-	return s->ec[(off >> 3) & (RUBY_EC_READ_SZ / 8 - 1)];
+	return s->context[(off >> 3) & (INTERP_CONTEXT_SZ / 8 - 1)];
 }
 
 static __always_inline int ruby_read(struct scratch *s, __u64 addr, __u64 *out)
@@ -53,7 +53,7 @@ static __always_inline int ruby_ec_find(struct scratch *s, __u64 tp, __u64 *ec)
 static __always_inline int ruby_env_read(
         struct scratch *s, __u64 ep, __u64 *method, __u64 *outer, __u64 *flags)
 {
-	if (ep >= s->vm_stack_lo + 16 && ep < s->vm_stack_hi) {
+	if (ep >= s->interp_stack_lo + 16 && ep < s->interp_stack_hi) {
 		/* Highest word first: the next frame's environment lies below, so pages are copied
 		 * once. */
 		return page_read(s, &s->env_page, ep, flags) ||
@@ -87,12 +87,12 @@ static long ruby_step(__u32 i, void *ctx)
 {
 	struct ruby_loop *loop = ctx;
 	struct scratch *s = loop->s;
-	__u64 cfp = s->cfp_addr, pc, code, ep, jit_return = 0;
+	__u64 cfp = s->frame_addr, pc, code, ep, jit_return = 0;
 	__u64 method = 0, outer = 0, flags = 0, env_flags;
 	struct seen_table *seen;
 	__u32 extra = 0, zero = 0;
 
-	if (cfp >= s->cfp_end) {
+	if (cfp >= s->frames_end) {
 		s->interp_outcome = WALK_ROOT;
 		return 1;
 	}
@@ -100,14 +100,14 @@ static long ruby_step(__u32 i, void *ctx)
 		s->interp_outcome = WALK_LIMIT;
 		return 1;
 	}
-	if (page_read(s, &s->cfp_page, cfp + s->ruby.cfp_pc, &pc) ||
-	        page_read(s, &s->cfp_page, cfp + s->ruby.cfp_iseq, &code) ||
-	        page_read(s, &s->cfp_page, cfp + s->ruby.cfp_ep, &ep)) {
+	if (page_read(s, &s->frame_page, cfp + s->ruby.cfp_pc, &pc) ||
+	        page_read(s, &s->frame_page, cfp + s->ruby.cfp_iseq, &code) ||
+	        page_read(s, &s->frame_page, cfp + s->ruby.cfp_ep, &ep)) {
 		s->interp_outcome = WALK_UNREADABLE;
 		return 1;
 	}
 	if (s->ruby.cfp_jit_return &&
-	        page_read(s, &s->cfp_page, cfp + s->ruby.cfp_jit_return, &jit_return) == 0 &&
+	        page_read(s, &s->frame_page, cfp + s->ruby.cfp_jit_return, &jit_return) == 0 &&
 	        jit_return)
 		extra |= INTERP_F_JIT;
 
@@ -142,7 +142,7 @@ static long ruby_step(__u32 i, void *ctx)
 	record_word(s, method);
 	record_word(s, (__u64)extra << 32 | (__u32)flags);
 	s->nr_interp++;
-	s->cfp_addr = cfp + s->ruby.cfp_sz;
+	s->frame_addr = cfp + s->ruby.cfp_sz;
 	return 0;
 }
 
@@ -197,7 +197,7 @@ static __always_inline void ruby_walk(struct scratch *s, __u64 tp)
 
 	s->nr_interp = 0;
 	s->new_code = 0;
-	s->cfp_page.base = 1;
+	s->frame_page.base = 1;
 	s->env_page.base = 1;
 	s->interp_outcome = WALK_UNREADABLE;
 	if (ruby_ec_find(s, tp, &ec))
@@ -208,22 +208,23 @@ static __always_inline void ruby_walk(struct scratch *s, __u64 tp)
 	}
 	s->rec.head.context = ec;
 	s->rec.head.reads++;
-	if (bpf_probe_read_user(s->ec, sizeof(s->ec), (const void *)ec))
+	if (bpf_probe_read_user(s->context, sizeof(s->context), (const void *)ec))
 		goto out;
-	s->vm_stack_lo = ruby_ec_word(s, s->ruby.ec_vm_stack);
-	/* A thread that starts or ends has no VM stack (vm.c, rb_ec_clear_vm_stack) and no frames. */
-	if (s->vm_stack_lo == 0) {
+	s->interp_stack_lo = ruby_ec_word(s, s->ruby.ec_vm_stack);
+	/* A thread that starts or ends has no VM stack (vm.c, rb_ec_clear_vm_stack) and no frames.
+	 */
+	if (s->interp_stack_lo == 0) {
 		s->interp_outcome = WALK_NO_CONTEXT;
 		goto out;
 	}
 	size = ruby_ec_word(s, s->ruby.ec_vm_stack_size);
-	s->cfp_addr = ruby_ec_word(s, s->ruby.ec_cfp);
+	s->frame_addr = ruby_ec_word(s, s->ruby.ec_cfp);
 	s->interp_outcome = WALK_BAD_CONTEXT;
-	if (size > 1 << 28 || s->cfp_addr < s->vm_stack_lo)
+	if (size > 1 << 28 || s->frame_addr < s->interp_stack_lo)
 		goto out;
-	s->vm_stack_hi = s->vm_stack_lo + size * 8;
-	s->cfp_end = s->vm_stack_hi;
-	if (s->cfp_addr > s->cfp_end)
+	s->interp_stack_hi = s->interp_stack_lo + size * 8;
+	s->frames_end = s->interp_stack_hi;
+	if (s->frame_addr > s->frames_end)
 		goto out;
 	ruby_gc_state(s, ruby_ec_word(s, s->ruby.ec_thread));
 	ruby_check_stack(s, s->rec.head.sp);

@@ -1,6 +1,7 @@
 /*
- * Loads each BPF program as a recording does and compares how many instructions the verifier went through with the committed
- * budget (tests/bpf/budget): a walk that nears the kernel's limit of a million is noticed long before.
+ * Loads each BPF program as a recording does and compares how many instructions the verifier went
+ * through with the committed budget (tests/bpf/budget): a walk that nears the kernel's limit of a
+ * million is noticed long before.
  */
 #include "bpf/rprof.skel.h"
 
@@ -18,7 +19,8 @@ static bool budget_find(const char *path, const char *name, unsigned *budget)
 	FILE *f = fopen(path, "re");
 
 	while (f != NULL && !found && fgets(line, sizeof(line), f) != NULL)
-		if (line[0] != '#' && sscanf(line, "%63s %u", key, &value) == 2 && strcmp(key, name) == 0)
+		if (line[0] != '#' && sscanf(line, "%63s %u", key, &value) == 2 &&
+		        strcmp(key, name) == 0)
 			found = true;
 	if (f != NULL)
 		fclose(f);
@@ -36,8 +38,8 @@ static bool check_program(struct bpf_program *prog, const char *budget_path, int
 
 	if (bpf_obj_get_info_by_fd(bpf_program__fd(prog), &info, &len) == 0)
 		ok = budget_find(budget_path, name, &budget) && info.verified_insns <= budget;
-	printf("%s %d - %s: the verifier went through %u instructions, the budget is %u\n", ok ? "ok" : "not ok",
-	        number, name, info.verified_insns, budget);
+	printf("%s %d - %s: the verifier went through %u instructions, the budget is %u\n",
+	        ok ? "ok" : "not ok", number, name, info.verified_insns, budget);
 	return ok;
 }
 
@@ -55,8 +57,8 @@ int main(int argc, char **argv)
 		printf("not ok 1 - the BPF programs load: %s\n1..1\n", strerror(errno));
 		return 1;
 	}
-	bpf_object__for_each_program(prog, skel->obj)
-	        nr_failed += !check_program(prog, argv[1], ++number);
+	bpf_object__for_each_program(prog, skel->obj) nr_failed +=
+	        !check_program(prog, argv[1], ++number);
 	printf("1..%d\n", number);
 	rprof_bpf__destroy(skel);
 	return nr_failed != 0;

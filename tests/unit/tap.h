@@ -73,7 +73,7 @@ static inline void tap_add(struct tap_test *test)
 		const char *got_ = (got), *want_ = (want);                                         \
 		if (got_ == NULL || want_ == NULL ? got_ != want_ : strcmp(got_, want_) != 0)      \
 			TAP_FAIL("%s is \"%s\", not \"%s\"", #got, got_ ? got_ : "(null)",         \
-					want_ ? want_ : "(null)");                                 \
+			        want_ ? want_ : "(null)");                                         \
 	} while (0)
 
 static inline int tap_run(int argc, char **argv)

@@ -230,6 +230,22 @@ TEST(a_c_function_called_by_the_jit_stands_above_the_jits_code)
 	check_order();
 }
 
+TEST(what_runs_while_a_c_frame_is_popped_is_inside_of_it)
+{
+	struct stitch_sites sites = {
+	        .addr = {SITE_PC}, .func_addr = {SITE_FUNC}, .nr = 1, .complete = true};
+
+	start_program();
+	entry();
+	interp(STITCH_CODE, 0, true);
+	native(STITCH_PLAIN, SITE_FUNC, SITE_PC + 0x40, true); /* vm_call_cfunc, behind the call */
+	interp(STITCH_C, 0x5000, false);
+	plain(0x8800); /* rb_threadptr_execute_interrupts */
+	plain(0x8900);
+	CHECK_EQ(run(&sites), STITCH_EXACT);
+	check_order();
+}
+
 TEST(a_site_whose_frame_is_popped_takes_no_other_frame)
 {
 	struct stitch_sites sites = {.addr = {SITE_PC}, .nr = 1};

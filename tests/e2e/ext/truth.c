@@ -273,44 +273,46 @@ static KEPT struct natives *capture(void)
 			truth_leaf(&x);                                                            \
 		KEEP_FRAME;                                                                        \
 	}
+/* clang-format off: a row of macros */
 SPIN(0)
 SPIN(1) SPIN(2) SPIN(3) SPIN(4) SPIN(5) SPIN(6) SPIN(7) SPIN(8) SPIN(9) SPIN(10) SPIN(11) SPIN(12)
         SPIN(13) SPIN(14) SPIN(15) SPIN(16) SPIN(17) SPIN(18) SPIN(19) SPIN(20) SPIN(21) SPIN(22)
                 SPIN(23) SPIN(24) SPIN(25) SPIN(26) SPIN(27) SPIN(28) SPIN(29) SPIN(30) SPIN(31)
+        /* clang-format on */
 
-                        static void (*const spin[NR_PLACES])(struct visit *) = {
-                                truth_spin_0,
-                                truth_spin_1,
-                                truth_spin_2,
-                                truth_spin_3,
-                                truth_spin_4,
-                                truth_spin_5,
-                                truth_spin_6,
-                                truth_spin_7,
-                                truth_spin_8,
-                                truth_spin_9,
-                                truth_spin_10,
-                                truth_spin_11,
-                                truth_spin_12,
-                                truth_spin_13,
-                                truth_spin_14,
-                                truth_spin_15,
-                                truth_spin_16,
-                                truth_spin_17,
-                                truth_spin_18,
-                                truth_spin_19,
-                                truth_spin_20,
-                                truth_spin_21,
-                                truth_spin_22,
-                                truth_spin_23,
-                                truth_spin_24,
-                                truth_spin_25,
-                                truth_spin_26,
-                                truth_spin_27,
-                                truth_spin_28,
-                                truth_spin_29,
-                                truth_spin_30,
-                                truth_spin_31,
+        static void (*const spin[NR_PLACES])(struct visit *) = {
+                truth_spin_0,
+                truth_spin_1,
+                truth_spin_2,
+                truth_spin_3,
+                truth_spin_4,
+                truth_spin_5,
+                truth_spin_6,
+                truth_spin_7,
+                truth_spin_8,
+                truth_spin_9,
+                truth_spin_10,
+                truth_spin_11,
+                truth_spin_12,
+                truth_spin_13,
+                truth_spin_14,
+                truth_spin_15,
+                truth_spin_16,
+                truth_spin_17,
+                truth_spin_18,
+                truth_spin_19,
+                truth_spin_20,
+                truth_spin_21,
+                truth_spin_22,
+                truth_spin_23,
+                truth_spin_24,
+                truth_spin_25,
+                truth_spin_26,
+                truth_spin_27,
+                truth_spin_28,
+                truth_spin_29,
+                truth_spin_30,
+                truth_spin_31,
 };
 
 static int place_number(VALUE k)
@@ -648,7 +650,13 @@ static VALUE truth_armed_p(VALUE self)
 		KEEP_FRAME;                                                                        \
 	}
 SYSCALLER(0)
-SYSCALLER(1) SYSCALLER(2) SYSCALLER(3) SYSCALLER(4) SYSCALLER(5) SYSCALLER(6) SYSCALLER(7)
+SYSCALLER(1)
+SYSCALLER(2)
+SYSCALLER(3)
+SYSCALLER(4)
+SYSCALLER(5)
+SYSCALLER(6)
+SYSCALLER(7)
 
         static void (*const syscaller[8])(struct visit *, long, long, long, long) = {
                 truth_sys_0,

@@ -7,7 +7,7 @@
 
 static KEPT void init_helper(void)
 {
-	VALUE (*burn)
+	VALUE(*burn)
 	(VALUE, VALUE) = (VALUE(*)(VALUE, VALUE))NUM2ULL(rb_eval_string("Truth::BURN_ADDR"));
 
 	burn(Qnil, INT2FIX(0));
