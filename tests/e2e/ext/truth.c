@@ -273,11 +273,272 @@ static KEPT struct natives *capture(void)
 			truth_leaf(&x);                                                            \
 		KEEP_FRAME;                                                                        \
 	}
+/* clang-format off */
+SPIN(0) SPIN(1) SPIN(2) SPIN(3) SPIN(4) SPIN(5) SPIN(6) SPIN(7)
+SPIN(8) SPIN(9) SPIN(10) SPIN(11) SPIN(12) SPIN(13) SPIN(14) SPIN(15)
+SPIN(16) SPIN(17) SPIN(18) SPIN(19) SPIN(20) SPIN(21) SPIN(22) SPIN(23)
+SPIN(24) SPIN(25) SPIN(26) SPIN(27) SPIN(28) SPIN(29) SPIN(30) SPIN(31)
+
+static void (*const spin[NR_PLACES])(struct visit *) = {
+	truth_spin_0, truth_spin_1, truth_spin_2, truth_spin_3,
+	truth_spin_4, truth_spin_5, truth_spin_6, truth_spin_7,
+	truth_spin_8, truth_spin_9, truth_spin_10, truth_spin_11,
+	truth_spin_12, truth_spin_13, truth_spin_14, truth_spin_15,
+	truth_spin_16, truth_spin_17, truth_spin_18, truth_spin_19,
+	truth_spin_20, truth_spin_21, truth_spin_22, truth_spin_23,
+	truth_spin_24, truth_spin_25, truth_spin_26, truth_spin_27,
+	truth_spin_28, truth_spin_29, truth_spin_30, truth_spin_31,
+};
+/* clang-format on */
+
+/* From libgcc: the FDE that covers pc. Its fields are {length, CIE, pc_begin, pc_range, ...}, four
+ * bytes each in what gcc and ld make for x86-64. */
+struct dwarf_eh_bases {
+	void *tbase, *dbase, *func;
+};
+extern const void *_Unwind_Find_FDE(void *pc, struct dwarf_eh_bases *bases);
+
+struct native {
+	uint64_t pc, cfa, func;
+	uint32_t func_sz;
+	int interrupted;
+};
+
+struct natives {
+	size_t nr;
+	struct native frame[NR_FRAMES];
+};
+
+struct place {
+	uint64_t seen[64]; /* hashes of the stacks that were printed already */
+	unsigned nr_seen;
+};
+
+static struct place places[NR_PLACES];
+static uint64_t sites[NR_SITES];
+static unsigned nr_sites;
+static VALUE mod;
+static volatile sig_atomic_t stop_wanted;
+static unsigned long spin_rounds = 40000;
+static pthread_mutex_t out_lock = PTHREAD_MUTEX_INITIALIZER;
+static int out_fd = 1;
+
+/* ---- the native stack ------------------------------------------------------------------ */
+
+static _Unwind_Reason_Code add_frame(struct _Unwind_Context *ctx, void *arg)
+{
+	struct natives *n = arg;
+	struct dwarf_eh_bases bases;
+	struct native *f;
+	const unsigned char *fde;
+	int before = 0;
+
+	if (n->nr == NR_FRAMES)
+		return _URC_NORMAL_STOP;
+	f = &n->frame[n->nr];
+	f->pc = _Unwind_GetIPInfo(ctx, &before);
+	if (f->pc == 0)
+		return _URC_NORMAL_STOP;
+	f->cfa = _Unwind_GetCFA(ctx);
+	f->interrupted = before;
+	f->func = 0;
+	f->func_sz = 0;
+	fde = _Unwind_Find_FDE((void *)(f->pc - !before), &bases);
+	if (fde) {
+		f->func = (uint64_t)bases.func;
+		memcpy(&f->func_sz, fde + 12, 4);
+	}
+	n->nr++;
+	return _URC_NO_REASON;
+}
+
+/* Frames of the caller's callers, leaf first; [0] is the caller of this function. */
+static KEPT struct natives *natives_new(void)
+{
+	struct natives *n =
+	        mmap(NULL, sizeof(*n), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (n == MAP_FAILED)
+		abort();
+	_Unwind_Backtrace(add_frame, n);
+	n->nr--; /* this function */
+	memmove(&n->frame[0], &n->frame[1], n->nr * sizeof(n->frame[0]));
+	return n;
+}
+
+static void natives_free(struct natives *n)
+{
+	munmap(n, sizeof(*n));
+}
+
+static int is_site(uint64_t pc)
+{
+	for (unsigned i = 0; i < nr_sites; i++)
+		if (sites[i] == pc)
+			return 1;
+	return 0;
+}
+
+/* ---- printing -------------------------------------------------------------------------- */
+
+struct text {
+	char *p;
+	size_t len, cap;
+};
+
+static void text_add(struct text *t, const char *fmt, ...)
+{
+	va_list args;
+	int len;
+
+	for (;;) {
+		va_start(args, fmt);
+		len = vsnprintf(t->p + t->len, t->cap - t->len, fmt, args);
+		va_end(args);
+		if (t->len + len < t->cap)
+			break;
+		t->cap = (t->cap + len) * 2;
+		t->p = realloc(t->p, t->cap);
+		if (!t->p)
+			abort();
+	}
+	t->len += len;
+}
+
+static void print_line(struct text *t)
+{
+	size_t done = 0;
+
+	text_add(t, "\n");
+	pthread_mutex_lock(&out_lock);
+	while (done < t->len) {
+		ssize_t n = write(out_fd, t->p + done, t->len - done);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			abort();
+		done += n;
+	}
+	pthread_mutex_unlock(&out_lock);
+	free(t->p);
+}
+
+static uint64_t hash_bytes(uint64_t h, const void *p, size_t len)
+{
+	const unsigned char *c = p;
+
+	while (len--)
+		h = (h ^ *c++) * 1099511628211ULL;
+	return h;
+}
+
+/* Static functions, which dladdr doesn't know. */
+struct static_name {
+	const char *name;
+	uint64_t addr;
+};
+static const struct static_name *static_names;
+
+static const char *name_of(const struct native *f, const Dl_info *info)
+{
+	for (size_t i = 0; static_names[i].name; i++)
+		if (static_names[i].addr == f->func)
+			return static_names[i].name;
+	return info->dli_sname && (uint64_t)info->dli_saddr == f->func ? info->dli_sname : NULL;
+}
+
+/* Prints the stack of this place unless it was printed before. ruby: the JSON of the Ruby part. */
+static void place_print(int k, const struct natives *n, const char *ruby, const char *trigger)
+{
+	struct place *pl = &places[k];
+	uint64_t h = hash_bytes(14695981039346656037ULL, ruby, strlen(ruby));
+	struct text t = {0};
+	long tid = syscall(SYS_gettid);
+
+	for (size_t i = 1; i < n->nr; i++) /* [0] is the place itself: its pc moves */
+		h = hash_bytes(h, &n->frame[i].pc, sizeof(n->frame[i].pc));
+	h = hash_bytes(h, &tid, sizeof(tid));
+	for (unsigned i = 0; i < pl->nr_seen; i++)
+		if (pl->seen[i] == h)
+			return;
+	if (pl->nr_seen < 64)
+		pl->seen[pl->nr_seen++] = h;
+	text_add(&t, "{\"place\":%d,\"trigger\":\"%s\",\"tid\":%ld,\"ruby\":%s,\"native\":[", k,
+	        trigger, tid, ruby);
+	for (size_t i = n->nr; i-- > 0;) {
+		const struct native *f = &n->frame[i];
+		Dl_info info;
+		int found = f->func && dladdr((void *)f->func, &info);
+		const char *name = found ? name_of(f, &info) : NULL;
+
+		text_add(&t,
+		        "{\"pc\":%llu,\"cfa\":%llu,\"func\":%llu,\"size\":%u,\"signal\":%s,"
+		        "\"mark\":\"%s\",",
+		        (unsigned long long)f->pc, (unsigned long long)f->cfa,
+		        (unsigned long long)f->func, f->func_sz, f->interrupted ? "true" : "false",
+		        is_site(f->pc) ? "site" : "");
+		text_add(&t, "\"name\":%s%s%s,\"lib\":\"%s\"}%s", name ? "\"" : "",
+		        name ? name : "null", name ? "\"" : "", found ? info.dli_fname : "",
+		        i ? "," : "");
+	}
+	text_add(&t, "]}");
+	print_line(&t);
+}
+
+/* ---- places ---------------------------------------------------------------------------- */
+
+/* What a place is told by the function that leads to it. */
+struct visit {
+	char *ruby; /* the Ruby part, when it had to be asked for earlier; NULL: ask now */
+	int rounds; /* 0: the usual number */
+};
+
+static char *describe(int k)
+{
+	VALUE s = rb_funcall(mod, rb_intern("describe"), 1, INT2NUM(k));
+	char *copy = strdup(StringValueCStr(s));
+
+	RB_GC_GUARD(s);
+	return copy;
+}
+
+static KEPT void truth_leaf(volatile unsigned long *x)
+{
+	for (int i = 0; i < 256; i++)
+		++*x;
+}
+
+static KEPT struct natives *capture(void)
+{
+	struct natives *n = natives_new();
+
+	n->nr--; /* this function */
+	memmove(&n->frame[0], &n->frame[1], n->nr * sizeof(n->frame[0]));
+	return n;
+}
+
+#define SPIN(k)                                                                                    \
+	KEPT void truth_spin_##k(struct visit *v)                                                  \
+	{                                                                                          \
+		struct natives *n = capture();                                                     \
+		char *ruby = v->ruby ? v->ruby : describe(k);                                      \
+		unsigned long x = 0, rounds = v->rounds ? (unsigned long)v->rounds : spin_rounds;  \
+                                                                                                   \
+		place_print(k, n, ruby, "cpu");                                                    \
+		natives_free(n);                                                                   \
+		free(ruby);                                                                        \
+		v->ruby = NULL;                                                                    \
+		for (unsigned long i = 0; i < rounds; i++)                                         \
+			truth_leaf(&x);                                                            \
+		KEEP_FRAME;                                                                        \
+	}
 /* clang-format off: a row of macros */
 SPIN(0)
-SPIN(1) SPIN(2) SPIN(3) SPIN(4) SPIN(5) SPIN(6) SPIN(7) SPIN(8) SPIN(9) SPIN(10) SPIN(11) SPIN(12)
-        SPIN(13) SPIN(14) SPIN(15) SPIN(16) SPIN(17) SPIN(18) SPIN(19) SPIN(20) SPIN(21) SPIN(22)
-                SPIN(23) SPIN(24) SPIN(25) SPIN(26) SPIN(27) SPIN(28) SPIN(29) SPIN(30) SPIN(31)
+SPIN(1)
+SPIN(2) SPIN(3) SPIN(4) SPIN(5) SPIN(6) SPIN(7) SPIN(8) SPIN(9) SPIN(10) SPIN(11) SPIN(12) SPIN(13)
+        SPIN(14) SPIN(15) SPIN(16) SPIN(17) SPIN(18) SPIN(19) SPIN(20) SPIN(21) SPIN(22) SPIN(23)
+                SPIN(24) SPIN(25) SPIN(26) SPIN(27) SPIN(28) SPIN(29) SPIN(30) SPIN(31)
         /* clang-format on */
 
         static void (*const spin[NR_PLACES])(struct visit *) = {
@@ -658,15 +919,15 @@ SYSCALLER(5)
 SYSCALLER(6)
 SYSCALLER(7)
 
-        static void (*const syscaller[8])(struct visit *, long, long, long, long) = {
-                truth_sys_0,
-                truth_sys_1,
-                truth_sys_2,
-                truth_sys_3,
-                truth_sys_4,
-                truth_sys_5,
-                truth_sys_6,
-                truth_sys_7,
+static void (*const syscaller[8])(struct visit *, long, long, long, long) = {
+        truth_sys_0,
+        truth_sys_1,
+        truth_sys_2,
+        truth_sys_3,
+        truth_sys_4,
+        truth_sys_5,
+        truth_sys_6,
+        truth_sys_7,
 };
 
 static VALUE truth_getppid(VALUE self, VALUE k, VALUE times)
