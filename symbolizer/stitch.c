@@ -238,6 +238,12 @@ static void emit_interps(struct stitcher *st, size_t lo, size_t hi)
 			emit(st, true, i);
 }
 
+/* Was the loop called by an entry? Its caller may be beyond a cut. */
+static bool loop_runs(const struct stitch_input *in, size_t i)
+{
+	return i + 1 == in->nr_natives || in->natives[i + 1].role == STITCH_ENTRY;
+}
+
 static void stitch_segment(struct stitcher *st, const struct segment *seg)
 {
 	const struct stitch_native *natives = st->in->natives;
@@ -245,9 +251,12 @@ static void stitch_segment(struct stitcher *st, const struct segment *seg)
 	size_t body = seg->has_entry ? hi - 1 : hi, c_hi = seg->interp_lo, run_hi = seg->interp_hi;
 
 	/* Up to the innermost frame of the loop or the JIT: all of this runs the run's code. An
-	 * entry on the way belongs to an activation that is being left. */
+	 * entry on the way belongs to an activation that is being left. A loop that no entry called
+	 * runs nothing: the compiler asks it for the addresses of instructions (vm_exec_core(0,
+	 * 0)). */
 	for (size_t i = body; i-- > lo && natives[i].role != STITCH_ENTRY;)
-		if (natives[i].role == STITCH_LOOP || natives[i].role == STITCH_JIT)
+		if (natives[i].role == STITCH_JIT ||
+		        (natives[i].role == STITCH_LOOP && loop_runs(st->in, i)))
 			body = i;
 	/* Runs whose activations are beyond the cut stand outside of all native frames. */
 	if (!seg->has_entry) {

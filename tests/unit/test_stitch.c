@@ -246,6 +246,20 @@ TEST(what_runs_while_a_c_frame_is_popped_is_inside_of_it)
 	check_order();
 }
 
+TEST(a_loop_that_the_compiler_asks_for_addresses_runs_no_code)
+{
+	struct stitch_sites sites = {.addr = {SITE_PC}, .nr = 1, .complete = true};
+
+	start_program();
+	entry();
+	interp(STITCH_CODE, 0, true);
+	c_call(0x5000, 0x5000); /* Kernel#eval */
+	plain(0x6000);          /* rb_vm_get_insns_address_table */
+	native(STITCH_LOOP, LOOP_FUNC, LOOP_FUNC + 8, true);
+	CHECK_EQ(run(&sites), STITCH_EXACT);
+	check_order();
+}
+
 TEST(a_site_whose_frame_is_popped_takes_no_other_frame)
 {
 	struct stitch_sites sites = {.addr = {SITE_PC}, .nr = 1};
