@@ -625,19 +625,15 @@ static VALUE truth_armed_p(VALUE self)
 			syscall(nr, a, b, c);                                                      \
 		KEEP_FRAME;                                                                        \
 	}
-SYSCALLER(0)
-SYSCALLER(1) SYSCALLER(2) SYSCALLER(3) SYSCALLER(4) SYSCALLER(5) SYSCALLER(6) SYSCALLER(7)
+/* clang-format off */
+SYSCALLER(0) SYSCALLER(1) SYSCALLER(2) SYSCALLER(3)
+SYSCALLER(4) SYSCALLER(5) SYSCALLER(6) SYSCALLER(7)
 
-        static void (*const syscaller[8])(struct visit *, long, long, long, long) = {
-                truth_sys_0,
-                truth_sys_1,
-                truth_sys_2,
-                truth_sys_3,
-                truth_sys_4,
-                truth_sys_5,
-                truth_sys_6,
-                truth_sys_7,
+static void (*const syscaller[8])(struct visit *, long, long, long, long) = {
+	truth_sys_0, truth_sys_1, truth_sys_2, truth_sys_3,
+	truth_sys_4, truth_sys_5, truth_sys_6, truth_sys_7,
 };
+/* clang-format on */
 
 static VALUE truth_getppid(VALUE self, VALUE k, VALUE times)
 {
