@@ -40,7 +40,7 @@ struct pipeline {
 	struct hash64 kernel_frames; /* address -> frame id */
 	/* the draining thread's: pid << 32 | tid -> samples until its name is read again */
 	struct hash64 names_due;
-	uint64_t bad_records;
+	uint64_t bad_records, ring_bytes;
 	/* named, to be stored; under lock */
 	pthread_mutex_t lock;
 	struct held *named, **last_named;
@@ -510,6 +510,7 @@ static void store(struct pipeline *pl, struct held *h)
 	if (recording_intern_stack(pl->rec, pl->ids, pl->nr_ids, &out.stack) == 0)
 		recording_add_sample(pl->rec, &out);
 	pl->stats.samples++;
+	pl->stats.reads += s->reads;
 	pl->stats.outcome[out.outcome & 7]++;
 	if (out.reason != REASON_NONE)
 		pl->stats.reason[out.reason & 31]++;
@@ -534,6 +535,7 @@ void pipeline_name(struct pipeline *pl, const struct rprof_sample *sample, size_
 		return;
 	}
 	memcpy(h->sample, sample, size);
+	pl->ring_bytes += size;
 	if (p->ops != NULL)
 		name_interp_frames(h);
 	else
@@ -601,4 +603,5 @@ void pipeline_stats(const struct pipeline *pl, struct pipeline_stats *out)
 {
 	*out = pl->stats;
 	out->bad_records = pl->bad_records;
+	out->ring_bytes = pl->ring_bytes;
 }

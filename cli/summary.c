@@ -101,9 +101,10 @@ void summary_print_json(const struct summary *s, FILE *out)
 	fprintf(out,
 	        "},\"lost\":{\"ring-buffer-full\":%" PRIu64 ",\"walk-in-progress\":%" PRIu64
 	        ",\"unwind-tables-full\":%" PRIu64 "},\"recorder_cpu_ns\":%" PRIu64
-	        ",\"bpf_run_ns\":%" PRIu64 ",\"bpf_runs\":%" PRIu64
+	        ",\"bpf_run_ns\":%" PRIu64 ",\"bpf_runs\":%" PRIu64 ",\"user_reads\":%" PRIu64
+	        ",\"ring_bytes\":%" PRIu64
 	        ",\"verified_instructions\":{\"cpu\":%u,\"syscall\":%u}}\n",
 	        ss->lost, ss->missed, s->table_losses, s->own_cpu_ns, ss->bpf_ns, ss->bpf_runs,
-	        ss->verified_cpu, ss->verified_syscall);
+	        p->reads, p->ring_bytes, ss->verified_cpu, ss->verified_syscall);
 	buf_release(&path);
 }
