@@ -232,8 +232,6 @@ static void add_runtime(struct facts *f, const struct process *p, int rc, const 
 {
 	facts_section(f, "runtime");
 	if (p != NULL && p->rt != NULL) {
-		if (!f->json)
-			facts_add(f, "description", "%s", p->ops->description(p->rt));
 		p->ops->describe(p->rt, &f->out, f->json);
 	} else {
 		facts_add(f, "unusable", "%s", err->msg[0] != '\0' ? err->msg : strerror(-rc));
