@@ -31,7 +31,7 @@ cli_obj := $(cli_src:%.c=$(O)/%.o)
 unit    := $(patsubst tests/unit/%.c,$(O)/tests/unit/%,$(wildcard tests/unit/test_*.c))
 
 .PHONY: all lib setup setup-check demo check check-unit check-lint check-bpf check-e2e check-browser \
-	bench install uninstall clean help format unit-programs compile_commands.json
+	bench bench-note install uninstall clean help format unit-programs compile_commands.json
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -139,6 +139,35 @@ check-e2e: all ## recordings of programs that know their own stack (root)
 check-browser: all ## the flame graph in headless Chromium
 	$(Q)tests/run browser -- '$(T)'
 
+# ---- what it costs ---------------------------------------------------------------------------------
+bench_programs := $(O)/bench/yardstick $(O)/bench/feed $(O)/bench/gap.so
+
+$(O)/bench/yardstick.skel.h: bench/yardstick.bpf.c
+	$(call say,BPF,$<)
+	$(Q)mkdir -p $(@D) && $(CLANG) -g -O2 -target bpf -mcpu=v3 -I/usr/include/$(shell uname -m)-linux-gnu \
+		-Wall -Wextra -Werror -Wno-unused-parameter -c $< -o $(@D)/yardstick.bpf.o
+	$(Q)$(BPFTOOL) gen skeleton $(@D)/yardstick.bpf.o name yardstick_bpf > $@
+
+$(O)/bench/yardstick: bench/yardstick.c $(O)/bench/yardstick.skel.h
+	$(call say,BENCH,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) -o $@ $< $(LIBS)
+
+$(O)/bench/feed: bench/feed.c $(O)/librprof.a
+	$(call say,BENCH,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(ALL_CFLAGS) -o $@ $< $(O)/librprof.a $(LIBS)
+
+$(O)/bench/gap.so: bench/ext/gap.c
+	$(call say,BENCH,$@)
+	$(Q)mkdir -p $(@D) && $(CC) -O2 -g -Wall -shared -fPIC -fvisibility=hidden $(RUBY_INCLUDES) -o $@ $<
+
+bench: ## what it costs here: one table and build/bench.json (root; BENCHMARKS.md explains it)
+	$(Q)tools/setup bench
+	$(Q)$(MAKE) --no-print-directory $(JOBS) all $(bench_programs)
+	$(Q)RUBY=$(RUBY) $(RUBY) bench/run
+
+bench-note: ## put the figures of the last `make bench` into BENCHMARKS.md
+	$(Q)$(RUBY) bench/run --note
+
 # ---- the rest -----------------------------------------------------------------------------------
 PREFIX ?= /usr/local
 
@@ -159,7 +188,7 @@ compile_commands.json: ## for clangd and clang-tidy
 
 clean: ## remove what was built (not the unpacked Rubies)
 	rm -rf build-san build/rprof build/librprof.a build/setup.log demo.html demo.rprof compile_commands.json \
-		$(addprefix build/,base bpf symbolizer runtimes profile cli tests demo test-logs)
+		$(addprefix build/,base bpf symbolizer runtimes profile cli tests demo test-logs bench)
 
 format: ## clang-format all sources
 	clang-format -i $$(git ls-files '*.c' '*.h')

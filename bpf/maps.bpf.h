@@ -140,7 +140,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 8 << 20);
+	__uint(max_entries, 4 << 20);
 } rp_ring SEC(".maps");
 
 struct {
@@ -216,6 +216,34 @@ static __always_inline int page_read(
 	}
 	*out = page->word[(addr >> 3) & (RPROF_PAGE_SZ / 8 - 1)];
 	return 0;
+}
+
+/*
+ * The same for words that stand together: checks once, and says where in page->word they begin. -1:
+ * they are not within one page, or not readable; page_read() tells which.
+ */
+static __always_inline int page_find(
+        struct scratch *s, struct user_page *page, __u64 addr, __u32 nr_words, __u32 *at)
+{
+	__u64 base = addr & ~(__u64)(RPROF_PAGE_SZ - 1);
+
+	if ((addr & 7) != 0 || (addr & (RPROF_PAGE_SZ - 1)) + nr_words * 8 > RPROF_PAGE_SZ)
+		return -1;
+	if (page->base != base) {
+		s->rec.head.reads++;
+		if (bpf_probe_read_user(page->word, RPROF_PAGE_SZ, (const void *)base)) {
+			page->base = 1;
+			return -1;
+		}
+		page->base = base;
+	}
+	*at = (addr >> 3) & (RPROF_PAGE_SZ / 8 - 1);
+	return 0;
+}
+
+static __always_inline __u64 page_word(const struct user_page *page, __u32 at)
+{
+	return page->word[at & (RPROF_PAGE_SZ / 8 - 1)];
 }
 
 #endif

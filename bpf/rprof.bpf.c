@@ -98,7 +98,7 @@ static __always_inline int take_sample(void *ctx, enum scratch_slot which,
 	flags = BPF_RB_NO_WAKEUP;
 	if (s->rec.head.flags & SAMPLE_F_NEW_CODE ||
 	        s->rec.head.native_outcome == WALK_NO_MAPPING ||
-	        bpf_ringbuf_query(&rp_ring, BPF_RB_AVAIL_DATA) > 2 << 20)
+	        bpf_ringbuf_query(&rp_ring, BPF_RB_AVAIL_DATA) > 1 << 20)
 		flags = BPF_RB_FORCE_WAKEUP;
 	if (bpf_ringbuf_output(&rp_ring, &s->rec, size, flags))
 		count(COUNTER_LOST_RING);

@@ -465,6 +465,20 @@ static uint32_t trigger_of(struct pipeline *pl, const struct rprof_sample *s)
 	return id;
 }
 
+/*
+ * The stack pointer is outside of the context's stack, and no signal was caught: a handler may run
+ * on a stack of its own (sigaltstack), behind which the thread's own goes on.
+ */
+static bool is_off_stack(const struct rprof_sample *s)
+{
+	if (!(s->flags & SAMPLE_F_OFF_STACK))
+		return false;
+	for (size_t i = 1; i < s->nr_native; i++)
+		if (record_native(s)[i].sp & NATIVE_SP_INTERRUPTED)
+			return false;
+	return true;
+}
+
 /* What the stitcher is given: pl->natives filled from the record. */
 static void stitch_prepare(struct pipeline *pl, struct held *h, struct stitch_input *in)
 {
@@ -486,7 +500,7 @@ static void stitch_prepare(struct pipeline *pl, struct held *h, struct stitch_in
 	        .interp_root = s->interp_outcome == WALK_ROOT ||
 	                       s->interp_outcome == WALK_NO_CONTEXT ||
 	                       s->interp_outcome == WALK_NONE,
-	        .off_stack = s->flags & SAMPLE_F_OFF_STACK,
+	        .off_stack = is_off_stack(s),
 	};
 }
 

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 /* Room in the tables for what the processes map later: dlopen'ed extensions. */
-enum { SPARE_CHUNKS = 64, SPARE_PAGES = 16384, SPARE_RULES = 16384 };
+enum { SPARE_CHUNKS = 32, SPARE_PAGES = 16384, SPARE_RULES = 16384 };
 
 struct session {
 	struct session_options options;

@@ -120,6 +120,44 @@ static int hidden_err(struct err *err)
 	return rc;
 }
 
+/* Of the text only the names are needed: half of it. Without memory for a copy it stays as it is.
+ */
+static void compact(struct kallsyms *k)
+{
+	const char *module = NULL, *module_copy = NULL;
+	size_t len = 0, at = 0;
+	struct kallsym *v;
+	char *names;
+
+	for (size_t i = 0; i < k->nr; i++) {
+		len += strlen(k->v[i].name) + 1;
+		if (k->v[i].module != NULL)
+			len += strlen(k->v[i].module) + 1;
+	}
+	names = malloc(len + 1);
+	if (names == NULL)
+		return;
+	for (size_t i = 0; i < k->nr; i++) {
+		struct kallsym *sym = &k->v[i];
+
+		sym->name = memcpy(names + at, sym->name, strlen(sym->name) + 1);
+		at += strlen(sym->name) + 1;
+		if (sym->module == NULL)
+			continue;
+		if (module == NULL || strcmp(module, sym->module) != 0) {
+			module = sym->module;
+			module_copy = memcpy(names + at, module, strlen(module) + 1);
+			at += strlen(module) + 1;
+		}
+		sym->module = module_copy;
+	}
+	free(k->text);
+	k->text = names;
+	v = k->nr != 0 ? realloc(k->v, k->nr * sizeof(*v)) : NULL;
+	if (v != NULL)
+		k->v = v;
+}
+
 /* Takes over text, which has a NUL at text[len]. */
 static int parse_text(struct kallsyms **out, char *text, size_t len, struct err *err)
 {
@@ -173,6 +211,7 @@ static int parse_text(struct kallsyms **out, char *text, size_t len, struct err 
 	}
 	if (k->nr > 0)
 		qsort(k->v, k->nr, sizeof(*k->v), compare);
+	compact(k);
 	*out = k;
 	return 0;
 out:

@@ -13,6 +13,9 @@
 
 #include "bpf/maps.bpf.h"
 
+/* The fields that are read lie in the first eight words of rb_control_frame_t, in all releases. */
+enum { RUBY_CFP_WORDS = 8 };
+
 struct ruby_loop {
 	struct scratch *s;
 };
@@ -53,7 +56,15 @@ static __always_inline int ruby_ec_find(struct scratch *s, __u64 tp, __u64 *ec)
 static __always_inline int ruby_env_read(
         struct scratch *s, __u64 ep, __u64 *method, __u64 *outer, __u64 *flags)
 {
+	__u32 at;
+
 	if (ep >= s->interp_stack_lo + 16 && ep < s->interp_stack_hi) {
+		if (page_find(s, &s->env_page, ep - 16, 3, &at) == 0) {
+			*method = page_word(&s->env_page, at);
+			*outer = page_word(&s->env_page, at + 1);
+			*flags = page_word(&s->env_page, at + 2);
+			return 0;
+		}
 		/* Highest word first: the next frame's environment lies below, so pages are copied
 		 * once. */
 		return page_read(s, &s->env_page, ep, flags) ||
@@ -90,7 +101,7 @@ static long ruby_step(__u32 i, void *ctx)
 	__u64 cfp = s->frame_addr, pc, code, ep, jit_return = 0;
 	__u64 method = 0, outer = 0, flags = 0, env_flags;
 	struct seen_table *seen;
-	__u32 extra = 0, zero = 0;
+	__u32 extra = 0, zero = 0, at;
 
 	if (cfp >= s->frames_end) {
 		s->interp_outcome = WALK_ROOT;
@@ -100,15 +111,23 @@ static long ruby_step(__u32 i, void *ctx)
 		s->interp_outcome = WALK_LIMIT;
 		return 1;
 	}
-	if (page_read(s, &s->frame_page, cfp + s->ruby.cfp_pc, &pc) ||
-	        page_read(s, &s->frame_page, cfp + s->ruby.cfp_iseq, &code) ||
-	        page_read(s, &s->frame_page, cfp + s->ruby.cfp_ep, &ep)) {
-		s->interp_outcome = WALK_UNREADABLE;
-		return 1;
+	if (page_find(s, &s->frame_page, cfp, RUBY_CFP_WORDS, &at) == 0) {
+		pc = page_word(&s->frame_page, at + (s->ruby.cfp_pc >> 3));
+		code = page_word(&s->frame_page, at + (s->ruby.cfp_iseq >> 3));
+		ep = page_word(&s->frame_page, at + (s->ruby.cfp_ep >> 3));
+		if (s->ruby.cfp_jit_return)
+			jit_return = page_word(&s->frame_page, at + (s->ruby.cfp_jit_return >> 3));
+	} else {
+		if (page_read(s, &s->frame_page, cfp + s->ruby.cfp_pc, &pc) ||
+		        page_read(s, &s->frame_page, cfp + s->ruby.cfp_iseq, &code) ||
+		        page_read(s, &s->frame_page, cfp + s->ruby.cfp_ep, &ep)) {
+			s->interp_outcome = WALK_UNREADABLE;
+			return 1;
+		}
+		if (s->ruby.cfp_jit_return)
+			page_read(s, &s->frame_page, cfp + s->ruby.cfp_jit_return, &jit_return);
 	}
-	if (s->ruby.cfp_jit_return &&
-	        page_read(s, &s->frame_page, cfp + s->ruby.cfp_jit_return, &jit_return) == 0 &&
-	        jit_return)
+	if (jit_return)
 		extra |= INTERP_F_JIT;
 
 	if (ruby_env_read(s, ep, &method, &outer, &flags)) {
