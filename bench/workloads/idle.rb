@@ -1,0 +1,4 @@
+# Does nothing: what the sampler's filter costs alone.
+$stdout.sync = true
+puts "ready"
+sleep
