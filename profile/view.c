@@ -45,6 +45,29 @@ static bool is_interp(const struct frame *f)
 	return f->kind == FRAME_INTERP || f->kind == FRAME_INTERP_JIT || f->kind == FRAME_INTERP_C;
 }
 
+/* Where a program begins, and code that has no name. */
+static bool is_anonymous(const struct frame *f)
+{
+	return f->name == NULL || strcmp(f->name, "_start") == 0 || strcmp(f->name, "main") == 0 ||
+	       strstr(f->name, "+0x") != NULL;
+}
+
+/* Natives that stand rootward of an interpreter frame (plumbing), or of all of them (start). */
+static bool is_noise(const struct frame *f, bool plumbing, bool start)
+{
+	switch (f->role) {
+	case ROLE_VM:
+	case ROLE_JIT:
+		return plumbing;
+	case ROLE_LIB:
+		return start;
+	case ROLE_PROGRAM:
+		return start && is_anonymous(f);
+	default:
+		return false;
+	}
+}
+
 size_t view_apply(const struct view *view, const struct frame *frames, size_t nr, uint32_t *shown)
 {
 	size_t first = nr, last = 0, nr_shown = 0;
@@ -62,8 +85,7 @@ size_t view_apply(const struct view *view, const struct frame *frames, size_t nr
 		if (view->mode == VIEW_RUBY)
 			show = is_interp(f);
 		else if (view->mode == VIEW_DEFAULT && first < nr && f->kind == FRAME_NATIVE)
-			show = !(f->role == ROLE_VM && i < last) &&
-			       !(f->role == ROLE_LIB && i < first);
+			show = !is_noise(f, i < last, i < first);
 		if (view->kinds != 0 && (f->kind >= 32 || (view->kinds & 1u << f->kind) == 0))
 			show = false;
 		if (show)

@@ -10,9 +10,10 @@
 enum view_mode {
 	/*
 	 * Ruby, C functions, and native frames where they tell something. A native frame of the
-	 * interpreter itself (role vm) is hidden when a ruby, jit or cfunc frame stands nearer to
-	 * the leaf: there it is plumbing. So are the native frames of libraries (role lib) rootward
-	 * of the first such frame: the start of program and thread. What the interpreter does
+	 * interpreter itself (role vm) or of its JIT's code is hidden when a ruby, jit or cfunc
+	 * frame stands nearer to the leaf: there it is plumbing. So are the native frames of
+	 * libraries (role lib) rootward of the first such frame, and those of the program that are
+	 * its entry or have no name: the start of program and thread. What the interpreter does
 	 * itself at the leaf stays. A stack without any ruby, jit or cfunc frame stays whole.
 	 */
 	VIEW_DEFAULT = 0,

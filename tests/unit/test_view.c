@@ -76,6 +76,34 @@ TEST(a_program_that_embeds_the_interpreter_keeps_its_frames)
 	        "server_main handler (gc) gc_sweep");
 }
 
+TEST(the_start_of_the_interpreters_own_program_is_left_out)
+{
+	const struct frame s[] = {
+	        named(FRAME_NATIVE, ROLE_PROGRAM, "_start"),
+	        named(FRAME_NATIVE, ROLE_PROGRAM, "ruby3.1+0x10b0"),
+	        named(FRAME_NATIVE, ROLE_PROGRAM, "main"),
+	        named(FRAME_INTERP, ROLE_NONE, "<main>"),
+	        named(FRAME_NATIVE, ROLE_PROGRAM, "callback+0x10"),
+	};
+
+	CHECK_STR(show((struct view){.mode = VIEW_DEFAULT}, s, ARRAY_SIZE(s)),
+	        "<main> callback+0x10");
+}
+
+TEST(code_of_the_jit_is_plumbing_below_ruby)
+{
+	const struct frame s[] = {
+	        named(FRAME_NATIVE, ROLE_JIT, "[jit]"),
+	        named(FRAME_INTERP_JIT, ROLE_NONE, "a"),
+	        named(FRAME_NATIVE, ROLE_JIT, "[jit]"),
+	        named(FRAME_INTERP_C, ROLE_NONE, "b"),
+	        named(FRAME_INTERP_JIT, ROLE_NONE, "c"),
+	        named(FRAME_NATIVE, ROLE_JIT, "[jit]"),
+	};
+
+	CHECK_STR(show((struct view){.mode = VIEW_DEFAULT}, s, ARRAY_SIZE(s)), "a b c [jit]");
+}
+
 TEST(kinds_are_chosen_by_name)
 {
 	const struct frame s[] = {
