@@ -4,6 +4,7 @@
  */
 #include "runtimes/ruby/ruby_decode.h"
 #include "runtimes/ruby/ruby_layout.h"
+#include "runtimes/ruby/ruby_runtime.h"
 #include "tests/unit/tap.h"
 #include <elf.h>
 #include <fcntl.h>
@@ -215,6 +216,29 @@ TEST(code_that_is_cut_anywhere_is_refused)
 		CHECK(!ruby_decode_ec(
 		        lib_code(&lib, lib_symbol(&lib, "rb_thread_current")->st_value), n, 0x1000,
 		        &ec));
+}
+
+TEST(the_call_of_a_c_function_is_known_by_its_two_loads)
+{
+	static const uint8_t text[] = {
+	        0x48, 0x8b, 0x4b, 0x08,             /* mov 0x8(%rbx),%rcx */
+	        0x89, 0xc6,                         /* mov %eax,%esi */
+	        0xff, 0x53, 0x10,                   /* call *0x10(%rbx): ends at 9 */
+	        0x49, 0x8b, 0x4c, 0x24, 0x08,       /* mov 0x8(%r12),%rcx */
+	        0x41, 0xff, 0x54, 0x24, 0x10,       /* call *0x10(%r12): ends at 19 */
+	        0x48, 0x8b, 0x4d, 0x08, 0xff, 0x53, /* mov 0x8(%rbp),%rcx; */
+	        0x10,                               /* call *0x10(%rbx): of another register */
+	};
+	uint64_t sites[4];
+
+	REQUIRE(ruby_call_sites_decode(text, sizeof(text) - 7, sites, 4) == 2);
+	CHECK_EQ(sites[0], 9);
+	CHECK_EQ(sites[1], 19);
+	CHECK_EQ(ruby_call_sites_decode(text, sizeof(text), sites, 1), 1);
+	CHECK_EQ(ruby_call_sites_decode(text + 4, 5, sites, 4), 0); /* no load before it */
+	CHECK_EQ(ruby_call_sites_decode(text + 19, 7, sites, 4), 0);
+	for (size_t n = 0; n < 9; n++)
+		CHECK_EQ(ruby_call_sites_decode(text, n, sites, 4), 0);
 }
 
 TEST(any_bytes_are_survived)
