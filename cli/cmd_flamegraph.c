@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 static const char usage[] =
         "Usage: rprof flamegraph FILE [-o OUT.html] [--title TEXT] [--thread TID] [--trigger "
@@ -92,23 +91,13 @@ static char *default_output(const char *input)
 	return output;
 }
 
-static bool is_same_file(const char *a, const char *b)
-{
-	struct stat of_a, of_b;
-
-	return stat(a, &of_a) == 0 && stat(b, &of_b) == 0 && of_a.st_dev == of_b.st_dev &&
-	       of_a.st_ino == of_b.st_ino;
-}
-
 static int write_page(struct flamegraph *fg, const char *input, const char *path)
 {
 	struct output out;
 	struct err err = {0};
 	int code, rc;
 
-	if (is_same_file(input, path))
-		return cli_fail(EXIT_OUTPUT, "%s is the recording itself: choose another -o", path);
-	code = output_open(&out, path);
+	code = output_open(&out, path, input);
 	if (code != EXIT_OK)
 		return code;
 	rc = flamegraph_write(fg, out.file, &err);

@@ -111,7 +111,7 @@ static int run_report(int argc, char **argv)
 	rc = open_recording(o.input, &o.read.filter, &r);
 	if (rc != EXIT_OK)
 		return rc;
-	rc = output_open(&out, o.read.output);
+	rc = output_open(&out, o.read.output, o.input);
 	if (rc == EXIT_OK)
 		rc = output_close(&out, report(r, &o, &out));
 	reader_free(r);

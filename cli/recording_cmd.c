@@ -114,9 +114,9 @@ static int fail_output(const char *path, int error)
 	        "%s could not be written: %s", path, strerror(error));
 }
 
-int output_open(struct output *out, const char *path)
+int output_open(struct output *out, const char *path, const char *recording)
 {
-	struct stat st;
+	struct stat st, of_recording;
 
 	*out = (struct output){0};
 	if (path == NULL || strcmp(path, "-") == 0) {
@@ -124,6 +124,9 @@ int output_open(struct output *out, const char *path)
 		return EXIT_OK;
 	}
 	out->path = path;
+	if (stat(path, &st) == 0 && stat(recording, &of_recording) == 0 &&
+	        st.st_dev == of_recording.st_dev && st.st_ino == of_recording.st_ino)
+		return cli_fail(EXIT_OUTPUT, "%s is the recording itself: choose another -o", path);
 	/* A pipe or a device is written as it is; a plain file appears whole or not at all. */
 	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
 		out->file = fopen(path, "we");

@@ -53,8 +53,9 @@ struct output {
 	const char *path; /* NULL: stdout */
 	char *temporary;
 };
-/* The format is guessed by callers; path NULL or "-": stdout. An exit code, said. */
-int output_open(struct output *out, const char *path);
+/* path NULL or "-": stdout. Never writes over the recording that is read.
+ * An exit code, said. */
+int output_open(struct output *out, const char *path, const char *recording);
 int output_write(const char *data, size_t len, void *output); /* an export_write_fn */
 /* Ends it; ok false removes what was written. An exit code, said. */
 int output_close(struct output *out, int exit_code);
