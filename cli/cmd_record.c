@@ -533,8 +533,8 @@ static int record(struct recorder *r, struct err *err)
 				        .fd = r->processes[i]->target.pidfd, .events = POLLIN};
 		poll(fds, nr_fds, (int)wait_ms);
 		eventfd_read(r->wake_fd, &woken);
-		session_mapped(r->session, on_mapped, r);
 		pipeline_store(r->pipeline, false, refresh_process, r);
+		session_mapped(r->session, on_mapped, r);
 		alive = watch_processes(r);
 		reattach(r);
 		now = now_ns();

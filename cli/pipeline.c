@@ -22,6 +22,9 @@ struct held {
 	struct interp_info *infos;     /* owned; leaf first */
 	struct stitch_interp *interps; /* owned */
 	struct process *process;
+	const struct runtime_ops
+	        *ops; /* of the interpreter that named it: an exec may change the process's */
+	struct runtime *rt;
 	char thread_name[64]; /* if has_thread_name */
 	bool has_thread_name;
 	bool unverified;
@@ -189,9 +192,8 @@ static void name_thread(struct pipeline *pl, struct held *h)
 		return;
 	}
 	h->has_thread_name = true;
-	if (h->process->ops != NULL && s->context != 0)
-		h->process->ops->thread_name(
-		        h->process->rt, s->context, h->thread_name, sizeof(h->thread_name));
+	if (h->ops != NULL && s->context != 0)
+		h->ops->thread_name(h->rt, s->context, h->thread_name, sizeof(h->thread_name));
 	hash64_put(&pl->names_due, thread_key(s), NAMES_EVERY);
 }
 
@@ -217,18 +219,17 @@ static void name_interp_frames(struct held *h)
 {
 	const struct rprof_sample *s = h->sample;
 	const struct interp_frame *frames = record_interp(s);
-	struct process *p = h->process;
 	bool skip = false;
 
 	for (size_t i = 0; i < s->nr_interp; i++) {
 		struct interp_desc desc;
 
-		p->ops->frame_class(p->rt, &frames[i], &desc);
+		h->ops->frame_class(h->rt, &frames[i], &desc);
 		h->interps[i] =
 		        (struct stitch_interp){.class = desc.class, .ends_run = desc.ends_run};
 		if (desc.class == INTERP_HIDDEN)
 			continue;
-		p->ops->resolve(p->rt, &frames[i], i == 0, s->gc_gen, &h->infos[i]);
+		h->ops->resolve(h->rt, &frames[i], i == 0, s->gc_gen, &h->infos[i]);
 		h->interps[i].func_addr = h->infos[i].func_addr;
 		if (h->infos[i].flags & (INTERP_UNVERIFIED | INTERP_UNREADABLE))
 			h->unverified = true;
@@ -340,7 +341,6 @@ static void push_trigger(struct pipeline *pl, const struct rprof_sample *s)
 static size_t gc_position(const struct held *h, const struct stitch_item *items, size_t nr,
         const struct stitch_native *natives)
 {
-	const struct process *p = h->process;
 	size_t at = nr, own = nr;
 
 	while (at > 0 && !items[at - 1].interp)
@@ -350,8 +350,8 @@ static size_t gc_position(const struct held *h, const struct stitch_item *items,
 			own = i;
 	}
 	for (size_t i = at; i < nr; i++)
-		if (p->ops->calls_gc != NULL &&
-		        p->ops->calls_gc(p->rt, natives[items[i].index].func_addr))
+		if (h->ops != NULL && h->ops->calls_gc != NULL &&
+		        h->ops->calls_gc(h->rt, natives[items[i].index].func_addr))
 			return i + 1;
 	return own;
 }
@@ -540,6 +540,8 @@ void pipeline_name(struct pipeline *pl, const struct rprof_sample *sample, size_
 		return;
 	}
 	h->process = p;
+	h->ops = p->ops;
+	h->rt = p->rt;
 	h->sample = malloc(size);
 	h->infos = calloc(sample->nr_interp + 1U, sizeof(*h->infos));
 	h->interps = calloc(sample->nr_interp + 1U, sizeof(*h->interps));
@@ -550,7 +552,7 @@ void pipeline_name(struct pipeline *pl, const struct rprof_sample *sample, size_
 	}
 	memcpy(h->sample, sample, size);
 	pl->ring_bytes += size;
-	if (p->ops != NULL)
+	if (h->ops != NULL)
 		name_interp_frames(h);
 	else
 		h->sample->nr_interp = 0;
@@ -597,14 +599,15 @@ void pipeline_store(
         struct pipeline *pl, bool force, void (*refresh)(void *ctx, struct process *p), void *ctx)
 {
 	take_named(pl);
-	for (struct held *h = pl->first; h != NULL; h = h->next)
-		if (needs_maps(h) && !h->process->exited)
-			refresh(ctx, h->process);
 	if (!learn(pl, force))
 		return;
 	while (pl->first != NULL) {
 		struct held *h = pl->first;
 
+		/* In their order: what was sampled before a change of the mappings is named by the
+		 * old ones. */
+		if (needs_maps(h) && !h->process->exited)
+			refresh(ctx, h->process);
 		store(pl, h);
 		pl->first = h->next;
 		held_free(h);
