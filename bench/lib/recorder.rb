@@ -16,6 +16,7 @@ module Bench
       steady("30 Ruby frames", "stack.rb", 30)
       steady("C extensions", "cext.rb")
       many_samples
+      million_samples
       fed(1_000)
       fed(100_000)
     end
@@ -74,6 +75,27 @@ module Bench
       workload&.kill
     end
 
+    # A million samples through the whole recorder: each system call of a loop is one.
+    def million_samples
+      workload = Workload.new("stack.rb", 30, File.join(BUILD, "bench/gap.so"))
+      recorder = Rprof.new(workload.pid, syscall: "getppid")
+      early_kb = nil
+      10.times do
+        workload.ask("calls", (100_000 * @scale).to_i, 10_000, File::NULL)
+        early_kb ||= recorder.peak_now_kb
+      end
+      sum = recorder.stop
+      what = "a million calls traced, 30 frames"
+      add("#{what}: peak memory", "MB", recorder.peak_kb / 1024.0, aim: 40,
+          note: format("%.1f MB after a tenth; %d samples, %d lost", early_kb / 1024.0, sum["samples"], sum["lost"].values.sum))
+      add("#{what}: recording", "bytes/sample", recorder.bytes.to_f / [sum["samples"], 1].max, aim: 100)
+      add("#{what}: recorder's CPU", "us/sample", sum["recorder_cpu_ns"] / 1e3 / [sum["samples"], 1].max)
+      add("#{what}: ^C to the closed file", "ms", recorder.stop_s * 1e3)
+      recorder.delete
+    ensure
+      workload&.kill
+    end
+
     def flamegraph(what, path, runs: 3, **more)
       html = Bench.scratch(".html")
       seconds = Array.new(runs) do
@@ -89,17 +111,15 @@ module Bench
     def fed(stacks)
       path = Bench.scratch(".rprof")
       [1_000_000, 100_000].each do |samples|
-        next if samples == stacks
-
         said = JSON.parse(Bench.run(File.join(BUILD, "bench/feed"), path, samples, stacks))
-        what = "#{samples} samples, #{stacks} distinct stacks, fed"
+        what = "#{Table.number(samples)} fed samples, #{Table.number(stacks)} stacks"
         if samples == 1_000_000
-          add("#{what}: peak memory of the writer", "MB", said["peak_kb"] / 1024.0, aim: 40)
+          add("#{what}: writer's peak memory", "MB", said["peak_kb"] / 1024.0, aim: 40)
           add("#{what}: recording", "bytes/sample", said["bytes"].to_f / samples, aim: 100)
           add("#{what}: time to write one", "us", said["feed_ns"] / 1e3 / samples)
           add("#{what}: closing the file", "ms", said["close_ns"] / 1e6)
         else
-          flamegraph("#{what}: flame graph", path, aim: 1)
+          flamegraph("#{what}: flame graph", path, aim: 1, note: samples == stacks ? "the worst case: no stack twice" : nil)
         end
       end
     ensure

@@ -40,6 +40,7 @@ module Bench
       @shares = Hash.new { |hash, name| hash[name] = [] } # ns of all short gaps in a window
       @seconds = (rate == 99 ? 1.5 : 1.0) * @scale
       @ticks = []
+      @quiet_stops = 0
       @asked = Hash.new(0)
       ROUNDS.times do |round|
         names = samplers(rate)
@@ -72,6 +73,7 @@ module Bench
     def window_off(name, workload, _rate)
       found = gaps(workload)
       note_share(name, found)
+      @quiet_stops += found.count { |_, ns| ns >= STOPPED_NS }
       @ticks << Stats.median(found.map(&:last).select { |ns| ns <= LONGEST_NS })
     end
     alias window_off_again window_off
@@ -113,7 +115,7 @@ module Bench
     end
 
     NAMES = { rprof: "rprof", floor: "floor: a bare perf event", dwarf: "perf record --call-graph dwarf,8192",
-              rbspy: "rbspy (gaps of 30 us and more)" }.freeze
+              rbspy: "rbspy (gaps from 30 us)" }.freeze
 
     def report(depth, label, rate)
       floor = Stats.median(@taken[:floor])
@@ -125,7 +127,8 @@ module Bench
         extra = floor && name != :floor ? Stats.median(values) - floor / 1e3 : nil
         aim = name == :rprof && floor ? (floor / 1e3 + AIM_US[rate]).round(1) : nil
         @table.add("stolen", "#{title}, #{depth} frames, #{label}", "us", Stats.of(values), aim: aim,
-                   note: [extra && format("floor %+.1f", extra), "#{values.size} of #{@asked[name]}"].compact.join("; "))
+                   note: [extra && format("floor %+.1f", extra), "#{values.size} of #{@asked[name]}",
+                          name == :rbspy && "#{@quiet_stops / 2} without it"].select(&:itself).join("; "))
       end
       control(depth, label, rate, tick)
     end
@@ -136,7 +139,7 @@ module Bench
       note = format("median gap without a profiler %.1f us%s", tick / 1e3, tick > SLOW_TICK_NS ? ": SLOW MODE, discard" : "")
       @table.add("stolen", "A/A control, #{depth} frames, #{label}", "us", Stats.of(differences), note: note)
       on = @shares[:rprof].zip(@shares[:off]).map { |with, off| (with - off) / 1e3 / (rate * @seconds) }
-      @table.add("stolen", "rprof by difference, #{depth} frames, #{label}", "us", Stats.of(on), note: "as the control; with its noise")
+      @table.add("stolen", "rprof by difference, #{depth} frames, #{label}", "us", Stats.of(on), note: "ON - OFF: with the control's noise")
     end
   end
 end

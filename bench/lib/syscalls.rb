@@ -5,7 +5,8 @@ module Bench
     DEPTHS = [30, 300].freeze
     ROUNDS = 5
     PAUSE_NS = 50_000
-    TITLES = { off_again: "A/A control: nothing again", rprof: "rprof record --syscall getppid", strace: "strace -c -e trace=getppid",
+    TITLES = { off_again: "A/A control: nothing again", rprof: "rprof record --syscall getppid",
+               other: "rprof record --syscall openat: a call not asked for", strace: "strace -c -e trace=getppid",
                perf: "perf trace -e getppid (no stack)" }.freeze
 
     def initialize(table, scale)
@@ -14,7 +15,7 @@ module Bench
     end
 
     def run
-      names = [:off, :rprof, :off_again]
+      names = [:off, :rprof, :other, :off_again]
       { strace: "strace", perf: "perf" }.each do |name, program|
         Bench.tool(program) ? names << name : @table.skip("syscall", TITLES[name], "#{program} is not installed")
       end
@@ -26,14 +27,12 @@ module Bench
     def measure(depth, names)
       workload = Workload.new("stack.rb", depth, File.join(BUILD, "bench/gap.so"))
       medians = Hash.new { |hash, name| hash[name] = [] }
-      @bpf = []
       ROUNDS.times do |round|
         (round.odd? ? names.reverse : names).each { |name| medians[name] << Stats.median(send("calls_#{name}", workload)) }
       end
       names.drop(1).each do |name|
         costs = medians[name].zip(medians[:off]).map { |on, off| (on - off) / 1e3 }
-        @table.add("syscall", "#{TITLES[name]}, #{depth} frames", "us/call", Stats.of(costs),
-                   note: name == :rprof ? format("of it the BPF program %.1f us", Stats.median(@bpf)) : nil)
+        @table.add("syscall", "#{TITLES[name]}, #{depth} frames", "us/call", Stats.of(costs))
       end
     ensure
       workload&.kill
@@ -56,7 +55,14 @@ module Bench
       sum = recorder.stop
       raise Failed, "rprof recorded #{sum['samples']} of #{@calls} calls" if sum["samples"] + sum["lost"].values.sum < @calls
 
-      @bpf << sum["bpf_run_ns"] / 1e3 / sum["samples"] if sum["samples"].positive?
+      recorder.delete
+      found
+    end
+
+    def calls_other(workload)
+      recorder = Rprof.new(workload.pid, syscall: "openat")
+      found = times(workload)
+      recorder.stop
       recorder.delete
       found
     end

@@ -6,7 +6,7 @@ module Bench
   class Table
     TITLES = { "walk" => "BPF time per sample", "stolen" => "Time stolen from the target per sample", "recorder" => "The recorder",
                "syscall" => "The system call trigger" }.freeze
-    HEAD = format("%-66s %9s %19s %9s  %-12s %8s  %-13s %s", "", "median", "quartiles", "min", "unit", "yards", "aim", "").freeze
+    HEAD = format("%-68s %9s %19s %9s  %-12s %8s  %-13s %s", "", "median", "quartiles", "min", "unit", "yards", "aim", "").freeze
 
     attr_reader :rows
 
@@ -17,7 +17,10 @@ module Bench
       @load_before = load_average
     end
 
-    def section(name) = @out.puts("", TITLES.fetch(name), HEAD)
+    def section(name)
+      @out.puts(HEAD.rstrip) if @rows.empty?
+      @out.puts("", TITLES.fetch(name).upcase)
+    end
 
     # stats: Stats.of() a series in unit; yard: the yardstick of the same run, in the same unit; aim: at most this.
     def add(section, what, unit, stats, aim: nil, yard: nil, note: nil, **more)
@@ -67,6 +70,25 @@ module Bench
       text
     end
 
+    # What moved between two runs by more than both runs' own spread, and by a twentieth at least; in yardsticks where there
+    # are any, since the machine may have been another one.
+    def self.compare(old, new)
+      before = old["rows"].to_h { |row| [[row["section"], row["what"]], row] }
+      new["rows"].filter_map do |row|
+        was = before[[row["section"], row["what"]]]
+        next unless was && was["median"] && row["median"] && was["unit"] == row["unit"]
+
+        scales = [was, row].map { |r| r["yardsticks"] && r["median"].nonzero? ? r["yardsticks"] / r["median"] : 1.0 }
+        scales = [1.0, 1.0] unless was["yardsticks"] && row["yardsticks"]
+        low, mid, high = %w[q1 median q3].map { |key| row[key] * scales[1] }
+        was_low, was_mid, was_high = %w[q1 median q3].map { |key| was[key] * scales[0] }
+        next if (low <= was_high && high >= was_low) || was_mid.zero? || (mid / was_mid - 1).abs < 0.05
+
+        format("%-68s %9s -> %9s  %-12s %+.0f %%", row["what"], number(was_mid), number(mid),
+               row["yardsticks"] ? "yardsticks" : row["unit"], (mid / was_mid - 1) * 100)
+      end
+    end
+
     def self.cells(row)
       return [row["what"], "-", "", "", "", "", "", row["skipped"]] if row["skipped"]
 
@@ -86,7 +108,7 @@ module Bench
 
     def line(row)
       what, median, spread, min, unit, yards, aim, note = Table.cells(row).map { |cell| cell.delete("*") }
-      format("%-66s %9s %19s %9s  %-12s %8s  %-13s %s", what, median, spread, min, unit, yards, aim, note).rstrip
+      format("%-68s %9s %19s %9s  %-12s %8s  %-13s %s", what, median, spread, min, unit, yards, aim, note).rstrip
     end
 
     def load_average = File.read("/proc/loadavg")[/\S+/]

@@ -64,14 +64,13 @@ module Bench
           windows[rate] << record(workload.pid, rate)
         end
       end
-      name = "#{name} (#{workload.name})" if workload.respond_to?(:name)
-      RATES.each { |label, rate| report(name, label, rate, windows[rate]) }
+      RATES.each { |label, rate| report(name, label, rate, windows[rate], workload) }
       windows.values.flatten.each(&:delete)
     ensure
       workload.kill
     end
 
-    def report(name, label, rate, windows)
+    def report(name, label, rate, windows, workload)
       sums = windows.map(&:summary).select { |sum| walks(sum).positive? }
       return @table.skip("walk", "#{name}, #{label}", "no samples") if sums.empty?
 
@@ -82,12 +81,12 @@ module Bench
       @table.add("walk", "#{name}, #{label}", "us", net, aim: aim, yard: Stats.median(@yard[rate]),
                  raw_us: Stats.median(sums.map { |sum| sum["bpf_run_ns"] / 1e3 / walks(sum) }),
                  samples: sums.sum { |sum| sum["samples"] }, lost: sums.sum { |sum| sum["lost"].values.sum },
-                 note: hot ? nil : frames(windows.first))
+                 note: hot ? (workload.name if workload.respond_to?(:name)) : frames(windows.first))
       @verified = sums[0].dig("verified_instructions", "cpu") || 0
       return unless hot
 
       counter(name, sums, "ring_bytes", "ring bytes a sample", "bytes", AIMS.key?(name) ? 400 : nil)
-      counter(name, sums, "user_reads", "reads of user memory a sample", "reads", nil)
+      counter(name, sums, "user_reads", "user reads a sample", "reads", nil)
       counter(name, sums, "table_lookups", "table look-ups a sample", "lookups", nil)
     end
 
