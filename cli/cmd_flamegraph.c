@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static const char usage[] =
         "Usage: rprof flamegraph FILE [-o OUT.html] [--title TEXT] [--thread TID] [--trigger "
