@@ -162,7 +162,7 @@ $(O)/bench/gap.so: bench/ext/gap.c
 
 bench: ## what it costs here: one table and build/bench.json (root; BENCHMARKS.md explains it)
 	$(Q)tools/setup bench
-	$(Q)$(MAKE) --no-print-directory $(JOBS) all $(bench_programs)
+	$(Q)$(MAKE) -s --no-print-directory $(JOBS) all $(bench_programs)
 	$(Q)RUBY=$(RUBY) $(RUBY) bench/run
 
 bench-note: ## put the figures of the last `make bench` into BENCHMARKS.md
