@@ -43,8 +43,11 @@ static __always_inline int mapping_find(
 	for (__u64 step = RPROF_MAX_MAPPINGS / 2; step != 0; step >>= 1) {
 		__u64 mid = at + step;
 		__u64 start = maps->m[mid & (RPROF_MAX_MAPPINGS - 1)].start;
+		__u64 add = step * (is_below(mid, nr) & (is_below(pc, start) ^ 1));
 
-		at += step * (is_below(mid, nr) & (is_below(pc, start) ^ 1));
+		/* Else clang adds with |=, after which Linux 6.1's verifier knows no bounds. */
+		asm volatile("" : "+r"(add));
+		at += add;
 	}
 	at &= RPROF_MAX_MAPPINGS - 1;
 	m = &maps->m[at];

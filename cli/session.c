@@ -15,6 +15,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 /* Room in the tables for what the processes map later: dlopen'ed extensions. */
@@ -122,6 +123,7 @@ static void size_tables(struct session *s, uint32_t *chunks, uint32_t *pages, ui
 static int load_skeleton(struct session *s, struct err *err)
 {
 	uint32_t chunks, pages, rules;
+	struct utsname uts;
 	struct stat ns;
 	int rc;
 
@@ -152,14 +154,14 @@ static int load_skeleton(struct session *s, struct err *err)
 	bpf_program__set_autoload(s->skel->progs.on_cpu_clock, s->options.rate_hz != 0);
 	bpf_program__set_autoload(s->skel->progs.on_sys_enter, s->options.nr_syscalls != 0);
 	rc = rprof_bpf__load(s->skel);
-	if (rc == -EPERM || rc == -EACCES)
+	/* -EACCES is what the verifier says of a program too. */
+	if (rc == -EPERM || (rc == -EACCES && geteuid() != 0))
 		return permission_error(err, "loading BPF programs", -EPERM);
 	if (rc != 0)
 		return err_set(err, -ENOTSUP,
-		        "this kernel refused the BPF programs: %s (rprof needs Linux 5.17 or "
-		        "newer; RPROF_DEBUG=1 "
-		        "shows the verifier's words)",
-		        strerror(-rc));
+		        "Linux %s refused the BPF programs: %s (rprof needs Linux 5.17 or newer; "
+		        "RPROF_DEBUG=1 shows the verifier's words, which a bug report needs)",
+		        uname(&uts) == 0 ? uts.release : "", strerror(-rc));
 	s->rows =
 	        map_array(s->skel->maps.rp_rows, UNWIND_CHUNK_ROWS * sizeof(uint32_t), &s->rows_sz);
 	s->pages = map_array(s->skel->maps.rp_pages, sizeof(struct unwind_page), &s->pages_sz);

@@ -57,6 +57,9 @@ static bool is_noise(const struct frame *f, bool plumbing, bool start)
 {
 	switch (f->role) {
 	case ROLE_VM:
+		/* Above the innermost interpreter frame it says what that spends its time with, if
+		 * it has a name: an address in a stripped library tells nothing. */
+		return plumbing || is_anonymous(f);
 	case ROLE_JIT:
 		return plumbing;
 	case ROLE_LIB:

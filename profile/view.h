@@ -14,7 +14,8 @@ enum view_mode {
 	 * frame stands nearer to the leaf: there it is plumbing. So are the native frames of
 	 * libraries (role lib) rootward of the first such frame, and those of the program that are
 	 * its entry or have no name: the start of program and thread. What the interpreter does
-	 * itself at the leaf stays. A stack without any ruby, jit or cfunc frame stays whole.
+	 * itself at the leaf stays if it has a name: an address in a stripped library tells
+	 * nothing. A stack without any ruby, jit or cfunc frame stays whole.
 	 */
 	VIEW_DEFAULT = 0,
 	VIEW_RUBY, /* ruby, jit and cfunc frames only */

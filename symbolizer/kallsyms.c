@@ -2,6 +2,7 @@
 #include "base/buf.h"
 #include <errno.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -103,21 +104,34 @@ static bool is_end(const char *name)
 	return strcmp(name, "_etext") == 0 || strcmp(name, "_einittext") == 0;
 }
 
-static int hidden_err(struct err *err)
+static void sysctl_read(const char *path, char *out, size_t n)
 {
 	struct buf value;
-	int rc;
 
 	buf_init(&value, 16);
-	if (buf_read_file(&value, "/proc/sys/kernel/kptr_restrict") == 0 && value.len > 0)
-		value.data[strcspn(value.data, "\n")] = '\0';
-	rc = err_set(err, -EPERM,
-	        "the kernel hides the addresses of its symbols: kernel.kptr_restrict is %s, it "
-	        "must be 0 "
-	        "(or 1 for a reader with CAP_SYSLOG)",
-	        value.len > 0 ? value.data : "unknown");
+	snprintf(out, n, "unknown");
+	if (buf_read_file(&value, path) == 0 && value.len > 0)
+		snprintf(out, n, "%.*s", (int)strcspn(value.data, "\n"), value.data);
 	buf_release(&value);
-	return rc;
+}
+
+/* kernel/ksyms_common.c, kallsyms_show_value(): which of the two sysctls hides the addresses. */
+static int hidden_err(struct err *err)
+{
+	char restrict_value[16], paranoid[16];
+
+	sysctl_read("/proc/sys/kernel/kptr_restrict", restrict_value, sizeof(restrict_value));
+	sysctl_read("/proc/sys/kernel/perf_event_paranoid", paranoid, sizeof(paranoid));
+	if (strcmp(restrict_value, "0") == 0)
+		return err_set(err, -EPERM,
+		        "the kernel hides the addresses of its symbols: CAP_SYSLOG shows them, or "
+		        "kernel.perf_event_paranoid (now %s) of 1 or less",
+		        paranoid);
+	return err_set(err, -EPERM,
+	        "the kernel hides the addresses of its symbols: kernel.kptr_restrict is %s, it "
+	        "must "
+	        "be 0, or 1 for a reader with CAP_SYSLOG",
+	        restrict_value);
 }
 
 /* Of the text only the names are needed: half of it. Without memory for a copy it stays as it is.

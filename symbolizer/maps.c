@@ -165,6 +165,24 @@ int maps_parse(struct maps *maps, const char *text, size_t len, struct err *err)
 	return parse_text(maps, copy, len, err);
 }
 
+/* proc(5), /proc/PID/stat: field 9, flags; PF_KTHREAD of include/linux/sched.h. */
+static bool is_kernel_thread(pid_t pid)
+{
+	unsigned long flags = 0;
+	struct buf stat;
+	char path[64];
+	char *rest;
+
+	buf_init(&stat, 4096);
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	/* comm may hold anything: the fields begin behind its last ')'. */
+	if (buf_read_file(&stat, path) == 0 && stat.data != NULL &&
+	        (rest = strrchr(stat.data, ')')) != NULL)
+		(void)!sscanf(rest, ") %*c %*d %*d %*d %*d %*d %lu", &flags);
+	buf_release(&stat);
+	return (flags & 0x00200000) != 0;
+}
+
 int maps_read(struct maps *maps, pid_t pid, struct err *err)
 {
 	struct buf text;
@@ -177,8 +195,16 @@ int maps_read(struct maps *maps, pid_t pid, struct err *err)
 	if (rc == 0) {
 		if (text.data != NULL) /* parse_text() owns it from here */
 			return parse_text(maps, text.data, text.len, err);
-		/* The mappings of a zombie: an empty file. */
+		/* The mappings of a zombie, or of a thread of the kernel: an empty file. */
 		rc = -ESRCH;
+		if (is_kernel_thread(pid)) {
+			buf_release(&text);
+			return err_set(err, -ENOENT,
+			        "process %d is a thread of the kernel: give the pid of a Ruby "
+			        "process "
+			        "(`pgrep -a ruby` lists them)",
+			        (int)pid);
+		}
 	}
 	buf_release(&text);
 	if (rc == -ENOENT || rc == -ESRCH)

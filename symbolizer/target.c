@@ -106,6 +106,12 @@ static int set_perm_err(struct err *err, pid_t pid)
 {
 	char scope[16] = "";
 
+	if (geteuid() == 0)
+		return err_set(err, -EPERM,
+		        "process %d may not be looked at, not even by this root: CAP_SYS_PTRACE is "
+		        "missing (a container?), or a security module protects the process",
+		        (int)pid);
+
 	if (proc_read("/proc/sys/kernel/yama/ptrace_scope", scope, sizeof(scope)) != 0)
 		return err_set(err, -EPERM,
 		        "process %d may not be looked at: run as root or with "
@@ -144,7 +150,9 @@ int target_open(struct target *t, pid_t pid, struct err *err)
 	int pidfd = -1, rc;
 
 	if (pid <= 0)
-		return err_set(err, -ESRCH, "there is no process %d", (int)pid);
+		return err_set(err, -ESRCH,
+		        "there is no process %d (`pgrep -a ruby` lists the Ruby processes)",
+		        (int)pid);
 	rc = proc_stat(pid, &state, &start_time);
 	if (rc == 0) {
 		pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
@@ -163,7 +171,9 @@ int target_open(struct target *t, pid_t pid, struct err *err)
 	if (rc == 0)
 		rc = check_access(pid);
 	if (rc == -ESRCH) {
-		err_set(err, rc, "there is no process %d", (int)pid);
+		err_set(err, rc,
+		        "there is no process %d (`pgrep -a ruby` lists the Ruby processes)",
+		        (int)pid);
 	} else if (rc == -EINVAL || rc == -ENOENT) {
 		/* pidfd_open's answer for a thread that does not lead its process. */
 		rc = err_set(err, -ESRCH, "%d is a thread, not a process", (int)pid);

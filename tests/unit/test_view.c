@@ -104,6 +104,20 @@ TEST(code_of_the_jit_is_plumbing_below_ruby)
 	CHECK_STR(show((struct view){.mode = VIEW_DEFAULT}, s, ARRAY_SIZE(s)), "a b c [jit]");
 }
 
+TEST(a_leaf_of_the_vm_without_a_name_is_left_out)
+{
+	const struct frame s[] = {
+	        named(FRAME_INTERP, ROLE_NONE, "<main>"),
+	        named(FRAME_INTERP_C, ROLE_NONE, "IO.read"),
+	        named(FRAME_NATIVE, ROLE_VM, "libruby-3.1.so.3.1.2+0xf80a0"),
+	        named(FRAME_NATIVE, ROLE_VM, "rb_nogvl"),
+	        named(FRAME_NATIVE, ROLE_LIB, "libz.so.1+0x4050"),
+	};
+
+	CHECK_STR(show((struct view){.mode = VIEW_DEFAULT}, s, ARRAY_SIZE(s)),
+	        "<main> IO.read rb_nogvl libz.so.1+0x4050");
+}
+
 TEST(kinds_are_chosen_by_name)
 {
 	const struct frame s[] = {
