@@ -40,7 +40,7 @@ module Bench
       @shares = Hash.new { |hash, name| hash[name] = [] } # ns of all short gaps in a window
       @seconds = (rate == 99 ? 1.5 : 1.0) * @scale
       @ticks = []
-      @quiet_stops = 0
+      @stops = Hash.new { |hash, name| hash[name] = [] } # ns of all long gaps in a window
       @asked = Hash.new(0)
       ROUNDS.times do |round|
         names = samplers(rate)
@@ -61,6 +61,8 @@ module Bench
 
     def note_share(name, gaps) = @shares[name] << gaps.sum { |_, ns| ns <= LONGEST_NS ? ns : 0 }
 
+    def note_stops(name, gaps) = @stops[name] << gaps.sum { |_, ns| ns >= STOPPED_NS ? ns : 0 }
+
     def note_samples(name, gaps, times)
       @asked[name] += times.size
       times.each do |time|
@@ -73,7 +75,7 @@ module Bench
     def window_off(name, workload, _rate)
       found = gaps(workload)
       note_share(name, found)
-      @quiet_stops += found.count { |_, ns| ns >= STOPPED_NS }
+      note_stops(name, found)
       @ticks << Stats.median(found.map(&:last).select { |ns| ns <= LONGEST_NS })
     end
     alias window_off_again window_off
@@ -111,6 +113,7 @@ module Bench
       found = gaps(workload)
       rbspy.stop
       @asked[name] += (rate * @seconds).to_i
+      note_stops(name, found)
       @taken[name].concat(found.map(&:last).select { |ns| ns >= STOPPED_NS })
     end
 
@@ -128,9 +131,14 @@ module Bench
         aim = name == :rprof && floor ? (floor / 1e3 + AIM_US[rate]).round(1) : nil
         @table.add("stolen", "#{title}, #{depth} frames, #{label}", "us", Stats.of(values), aim: aim,
                    note: [extra && format("floor %+.1f", extra), "#{values.size} of #{@asked[name]}",
-                          name == :rbspy && "#{@quiet_stops / 2} without it"].select(&:itself).join("; "))
+                          name == :rbspy && format("%.0f us a sample by difference", stopped_us)].select(&:itself).join("; "))
       end
       control(depth, label, rate, tick)
+    end
+
+    # What a window under rbspy has more of long gaps than one without, for each sample that was asked for.
+    def stopped_us
+      (Stats.median(@stops[:rbspy]) - Stats.median(@stops[:off] + @stops[:off_again])) / 1e3 * ROUNDS / @asked[:rbspy]
     end
 
     # What the difference of two windows without any profiler would be called "per sample".
