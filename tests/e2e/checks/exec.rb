@@ -1,0 +1,26 @@
+# A program that execs other programs while it is recorded: what is sampled afterwards is named by the new image, and collections that
+# run at that moment do no harm.
+module ExecCheck
+  module_function
+
+  def run(report, way)
+    program = IO.popen([way.env, *way.command, way.path("programs/exec.rb"), "2", "first"])
+    program.gets
+    judge(report, Recorder.record(program.pid, rate: 997, duration: "6s"))
+  ensure
+    Process.kill(:KILL, program.pid)
+    program.close
+  end
+
+  def judge(report, recording)
+    after = recording.stacks.select { |s| Recording.ruby_frames(s).any? { |f| f["name"] == "Object#after_exec" } }
+    report.ok(FreeCheck.sum(after) > 300, "the program after three execs is sampled by its own names", "#{FreeCheck.sum(after)} samples")
+    # It does little else than push and pop frames.
+    inexact = after.reject { |s| s["outcome"] == "exact" || %w[pushing popping].include?(s["reason"]) }
+    report.ok(FreeCheck.sum(inexact) * 50 <= FreeCheck.sum(after), "its stacks are whole", inexact.first(3).map { |s| FreeCheck.describe(s) })
+    mixed = recording.stacks.select { |s| %w[before_exec after_exec].all? { |n| Recording.ruby_frames(s).any? { |f| f["name"].include?(n) } } }
+    report.ok(mixed.empty?, "no stack holds frames of two programs", mixed.first(3).map { |s| FreeCheck.describe(s) })
+  end
+end
+
+Checks.define("exec", rubies: %w[3.1]) { |report, way| ExecCheck.run(report, way) }
