@@ -404,43 +404,60 @@ static enum stack_reason reason_of_walk(uint8_t outcome, bool interp)
 	}
 }
 
-static void judge(const struct held *h, enum stitch_result result, struct recording_sample *out)
+/*
+ * A thread that has been left by the interpreter still names a context, whose memory may be
+ * another's by now. Its native stack, reached to the root without an activation of the interpreter,
+ * says that it runs none.
+ */
+static bool runs_no_code(const struct rprof_sample *s, const struct stitch_native *natives)
 {
-	const struct rprof_sample *s = h->sample;
-	bool no_context = s->interp_outcome == WALK_NO_CONTEXT || s->interp_outcome == WALK_NONE;
+	if (s->native_outcome != WALK_ROOT || s->nr_interp != 0)
+		return false;
+	for (size_t i = 0; i < s->nr_native; i++)
+		if (natives[i].role == STITCH_ENTRY)
+			return false;
+	return true;
+}
 
-	out->outcome = STACK_EXACT;
-	out->reason = REASON_NONE;
-	if (s->native_outcome != WALK_ROOT) {
-		out->outcome = STACK_TRUNCATED;
-		out->reason = reason_of_walk(s->native_outcome, false);
-	} else if (no_context) {
-		out->outcome = STACK_NO_CONTEXT;
-	} else if (s->interp_outcome != WALK_ROOT) {
-		out->outcome = STACK_TRUNCATED;
-		out->reason = reason_of_walk(s->interp_outcome, true);
-	} else if (result != STITCH_EXACT) {
-		static const uint8_t reasons[] = {
-		        [STITCH_PUSHING] = REASON_PUSHING,
-		        [STITCH_POPPING] = REASON_POPPING,
-		        [STITCH_OFF_STACK] = REASON_FIBER_SWITCH,
-		        [STITCH_MISPAIRED] = REASON_MISPAIRED,
-		        [STITCH_UNPLACED] = REASON_UNPLACED,
-		        [STITCH_PARTIAL] = REASON_MISPAIRED,
-		};
+static void judge(const struct pipeline *pl, const struct held *h, enum stitch_result result,
+        struct recording_sample *out) bool no_context = s->interp_outcome == WALK_NO_CONTEXT
+                                                        || s->interp_outcome == WALK_NONE ||
+                                                        runs_no_code(s, pl->natives);
+const struct rprof_sample *s = h->sample;
+bool no_context = s->interp_outcome == WALK_NO_CONTEXT || s->interp_outcome == WALK_NONE;
 
-		out->outcome = STACK_TRANSIENT;
-		out->reason = reasons[result];
-	} else if (h->unverified) {
-		out->outcome = STACK_TRANSIENT;
-		out->reason = REASON_LATE_NAME;
-	}
-	/* The stacks of two fibers in one sample, one of them cut: the switch says more than the
-	 * cut. */
-	if (result == STITCH_OFF_STACK) {
-		out->outcome = STACK_TRANSIENT;
-		out->reason = REASON_FIBER_SWITCH;
-	}
+out->outcome = STACK_EXACT;
+out->reason = REASON_NONE;
+if (s->native_outcome != WALK_ROOT) {
+	out->outcome = STACK_TRUNCATED;
+	out->reason = reason_of_walk(s->native_outcome, false);
+} else if (no_context) {
+	out->outcome = STACK_NO_CONTEXT;
+} else if (s->interp_outcome != WALK_ROOT) {
+	out->outcome = STACK_TRUNCATED;
+	out->reason = reason_of_walk(s->interp_outcome, true);
+} else if (result != STITCH_EXACT) {
+	static const uint8_t reasons[] = {
+	        [STITCH_PUSHING] = REASON_PUSHING,
+	        [STITCH_POPPING] = REASON_POPPING,
+	        [STITCH_OFF_STACK] = REASON_FIBER_SWITCH,
+	        [STITCH_MISPAIRED] = REASON_MISPAIRED,
+	        [STITCH_UNPLACED] = REASON_UNPLACED,
+	        [STITCH_PARTIAL] = REASON_MISPAIRED,
+	};
+
+	out->outcome = STACK_TRANSIENT;
+	out->reason = reasons[result];
+} else if (h->unverified) {
+	out->outcome = STACK_TRANSIENT;
+	out->reason = REASON_LATE_NAME;
+}
+/* The stacks of two fibers in one sample, one of them cut: the switch says more than the
+ * cut. */
+if (result == STITCH_OFF_STACK) {
+	out->outcome = STACK_TRANSIENT;
+	out->reason = REASON_FIBER_SWITCH;
+}
 }
 
 static uint32_t trigger_of(struct pipeline *pl, const struct rprof_sample *s)
@@ -518,7 +535,7 @@ static void store(struct pipeline *pl, struct held *h)
 	push_items(pl, h, nr);
 	push_kernel(pl, s);
 	push_trigger(pl, s);
-	judge(h, result, &out);
+	judge(pl, h, result, &out);
 	out.trigger = trigger_of(pl, s);
 	out.weight = s->trigger == TRIGGER_CPU ? pl->period_ns : 1;
 	if (recording_intern_stack(pl->rec, pl->ids, pl->nr_ids, &out.stack) == 0)
