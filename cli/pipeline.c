@@ -420,44 +420,44 @@ static bool runs_no_code(const struct rprof_sample *s, const struct stitch_nativ
 }
 
 static void judge(const struct pipeline *pl, const struct held *h, enum stitch_result result,
-        struct recording_sample *out) bool no_context = s->interp_outcome == WALK_NO_CONTEXT
-                                                        || s->interp_outcome == WALK_NONE ||
-                                                        runs_no_code(s, pl->natives);
-const struct rprof_sample *s = h->sample;
-bool no_context = s->interp_outcome == WALK_NO_CONTEXT || s->interp_outcome == WALK_NONE;
+        struct recording_sample *out)
+{
+	const struct rprof_sample *s = h->sample;
+	bool no_context = s->interp_outcome == WALK_NO_CONTEXT || s->interp_outcome == WALK_NONE ||
+	                  runs_no_code(s, pl->natives);
 
-out->outcome = STACK_EXACT;
-out->reason = REASON_NONE;
-if (s->native_outcome != WALK_ROOT) {
-	out->outcome = STACK_TRUNCATED;
-	out->reason = reason_of_walk(s->native_outcome, false);
-} else if (no_context) {
-	out->outcome = STACK_NO_CONTEXT;
-} else if (s->interp_outcome != WALK_ROOT) {
-	out->outcome = STACK_TRUNCATED;
-	out->reason = reason_of_walk(s->interp_outcome, true);
-} else if (result != STITCH_EXACT) {
-	static const uint8_t reasons[] = {
-	        [STITCH_PUSHING] = REASON_PUSHING,
-	        [STITCH_POPPING] = REASON_POPPING,
-	        [STITCH_OFF_STACK] = REASON_FIBER_SWITCH,
-	        [STITCH_MISPAIRED] = REASON_MISPAIRED,
-	        [STITCH_UNPLACED] = REASON_UNPLACED,
-	        [STITCH_PARTIAL] = REASON_MISPAIRED,
-	};
+	out->outcome = STACK_EXACT;
+	out->reason = REASON_NONE;
+	if (s->native_outcome != WALK_ROOT) {
+		out->outcome = STACK_TRUNCATED;
+		out->reason = reason_of_walk(s->native_outcome, false);
+	} else if (no_context) {
+		out->outcome = STACK_NO_CONTEXT;
+	} else if (s->interp_outcome != WALK_ROOT) {
+		out->outcome = STACK_TRUNCATED;
+		out->reason = reason_of_walk(s->interp_outcome, true);
+	} else if (result != STITCH_EXACT) {
+		static const uint8_t reasons[] = {
+		        [STITCH_PUSHING] = REASON_PUSHING,
+		        [STITCH_POPPING] = REASON_POPPING,
+		        [STITCH_OFF_STACK] = REASON_FIBER_SWITCH,
+		        [STITCH_MISPAIRED] = REASON_MISPAIRED,
+		        [STITCH_UNPLACED] = REASON_UNPLACED,
+		        [STITCH_PARTIAL] = REASON_MISPAIRED,
+		};
 
-	out->outcome = STACK_TRANSIENT;
-	out->reason = reasons[result];
-} else if (h->unverified) {
-	out->outcome = STACK_TRANSIENT;
-	out->reason = REASON_LATE_NAME;
-}
-/* The stacks of two fibers in one sample, one of them cut: the switch says more than the
- * cut. */
-if (result == STITCH_OFF_STACK) {
-	out->outcome = STACK_TRANSIENT;
-	out->reason = REASON_FIBER_SWITCH;
-}
+		out->outcome = STACK_TRANSIENT;
+		out->reason = reasons[result];
+	} else if (h->unverified) {
+		out->outcome = STACK_TRANSIENT;
+		out->reason = REASON_LATE_NAME;
+	}
+	/* The stacks of two fibers in one sample, one of them cut: the switch says more than the
+	 * cut. */
+	if (result == STITCH_OFF_STACK) {
+		out->outcome = STACK_TRANSIENT;
+		out->reason = REASON_FIBER_SWITCH;
+	}
 }
 
 static uint32_t trigger_of(struct pipeline *pl, const struct rprof_sample *s)
