@@ -27,6 +27,7 @@ enum {
 	DRAIN_MS = 100,
 	COMMIT_MS = 1000,
 	NAMER_NICE = -15,
+	BACKLOG_MS = 2,
 	NAMER_SLICE_NS = 100 * 1000,
 	BOOT_TRIES = 40, /* of 50 ms: a Ruby that has just been started has no VM yet */
 	DEFAULT_RATE_HZ = 99,
@@ -424,6 +425,11 @@ static void *name_samples(void *ctx)
 	hurry();
 	do {
 		poll(fds, ARRAY_SIZE(fds), DRAIN_MS);
+		if (pipeline_is_full(r->pipeline) && fds[1].revents == 0) {
+			eventfd_write(r->wake_fd, 1);
+			poll(NULL, 0, BACKLOG_MS);
+			continue;
+		}
 		session_drain(r->session, on_sample, r);
 	} while (fds[1].revents == 0);
 	return NULL;

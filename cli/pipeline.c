@@ -11,6 +11,8 @@
 
 enum {
 	MAX_PROCESSES = 256,
+	MAX_WAITING_SZ =
+	        8 << 20, /* named records that wait to be stored; names take as much again */
 	MAX_FRAMES = RPROF_MAX_KERNEL + RPROF_MAX_NATIVE * 4 + RPROF_MAX_INTERP + 4,
 	LEARN_SAMPLES = 256, /* so many stacks teach the stitcher */
 	NAMES_EVERY = 64,    /* a thread's names are read again after so many of its samples */
@@ -18,6 +20,7 @@ enum {
 
 /* A record with its interpreter frames named. */
 struct held {
+	size_t size;                   /* of the record */
 	struct rprof_sample *sample;   /* owned copy of the whole record */
 	struct interp_info *infos;     /* owned; leaf first */
 	struct stitch_interp *interps; /* owned */
@@ -47,6 +50,7 @@ struct pipeline {
 	/* named, to be stored; under lock */
 	pthread_mutex_t lock;
 	struct held *named, **last_named;
+	size_t waiting_sz; /* bytes of records that are named and not stored */
 	/* the storing thread's */
 	struct hash64 threads; /* pid << 32 | tid -> id in the recording */
 	struct held *first, **last;
@@ -574,10 +578,22 @@ void pipeline_name(struct pipeline *pl, const struct rprof_sample *sample, size_
 	else
 		h->sample->nr_interp = 0;
 	name_thread(pl, h);
+	h->size = size;
 	pthread_mutex_lock(&pl->lock);
+	pl->waiting_sz += size;
 	*pl->last_named = h;
 	pl->last_named = &h->next;
 	pthread_mutex_unlock(&pl->lock);
+}
+
+bool pipeline_is_full(struct pipeline *pl)
+{
+	bool full;
+
+	pthread_mutex_lock(&pl->lock);
+	full = pl->waiting_sz > MAX_WAITING_SZ;
+	pthread_mutex_unlock(&pl->lock);
+	return full;
 }
 
 /* Moves what was named to what is to be stored. */
@@ -626,6 +642,9 @@ void pipeline_store(
 		if (needs_maps(h) && !h->process->exited)
 			refresh(ctx, h->process);
 		store(pl, h);
+		pthread_mutex_lock(&pl->lock);
+		pl->waiting_sz -= h->size;
+		pthread_mutex_unlock(&pl->lock);
 		pl->first = h->next;
 		held_free(h);
 	}

@@ -40,6 +40,9 @@ int pipeline_add_process(struct pipeline *pl, struct process *p, struct err *err
 /* Takes a record and names its interpreter frames. The caller keeps the processes' interpreters
  * from changing meanwhile. */
 void pipeline_name(struct pipeline *pl, const struct rprof_sample *sample, size_t size);
+/* True when so much waits to be stored that nothing more should be named: what the kernel side
+ * cannot put into its buffer then is counted there. */
+bool pipeline_is_full(struct pipeline *pl);
 /*
  * Stitches and stores what was named. refresh is called for a process when a native address lies in
  * no mapping that is known for it; force: also what waits to learn how to place frames.
