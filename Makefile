@@ -11,11 +11,18 @@ O       := $(O)-san
 SANFLAGS := -fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all
 endif
 
+# CHECK=1 builds, in its own directory, an rprof that makes each walk twice and compares.
+ifneq ($(CHECK),)
+O       := $(O)/check
+CHECKFLAGS := -DRPROF_CHECK
+endif
+
 VERSION := $(shell cat VERSION)
 LIBS    := -lbpf -lelf -ldw -lsqlite3 -lz -lzstd -llzma
 CFLAGS  ?= -O2 -g
 WARN    := -Wall -Wextra -Werror -Wno-unused-parameter
-ALL_CFLAGS := -std=gnu11 -D_GNU_SOURCE -DRPROF_VERSION='"$(VERSION)"' -I. -I$(O) $(WARN) $(SANFLAGS) $(CFLAGS)
+ALL_CFLAGS := -std=gnu11 -D_GNU_SOURCE -DRPROF_VERSION='"$(VERSION)"' -I. -I$(O) $(WARN) \
+	$(CHECKFLAGS) $(SANFLAGS) $(CFLAGS)
 
 # `make demo` and `make check` build on all processors unless told otherwise.
 JOBS := $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
@@ -58,7 +65,7 @@ $(O)/%.o: %.c
 # ---- BPF -----------------------------------------------------------------------------------
 $(O)/bpf/rprof.bpf.o: $(wildcard bpf/*.c bpf/*.h runtimes/*/*_abi.h runtimes/*/*.bpf.h)
 	$(call say,BPF,$@)
-	$(Q)mkdir -p $(@D) && $(CLANG) -g -O2 -target bpf -mcpu=v3 -D__TARGET_ARCH_x86 -I. -I$(O) \
+	$(Q)mkdir -p $(@D) && $(CLANG) -g -O2 -target bpf -mcpu=v3 -D__TARGET_ARCH_x86 $(CHECKFLAGS) -I. -I$(O) \
 		-I/usr/include/$(shell uname -m)-linux-gnu -Wall -Wextra -Werror -Wno-unused-parameter \
 		-c bpf/rprof.bpf.c -o $@
 

@@ -18,9 +18,11 @@ typedef signed long long int64_t;
 #endif
 
 enum {
-	RPROF_MAX_KERNEL = 127,    /* kernel frames: the kernel's own default limit */
-	RPROF_MAX_NATIVE = 2048,   /* native frames */
-	RPROF_MAX_INTERP = 6144,   /* interpreter frames */
+	RPROF_MAX_KERNEL = 127,       /* kernel frames: the kernel's own default limit */
+	RPROF_MAX_NATIVE = 2048,      /* native frames */
+	RPROF_MAX_INTERP = 6144,      /* interpreter frames */
+	RPROF_MAX_KEPT_NATIVE = 1024, /* outermost frames of a thread's last walk that are kept */
+	RPROF_MAX_KEPT_INTERP = 2048,
 	RPROF_MAX_MAPPINGS = 1024, /* executable mappings of one process */
 	RPROF_MAX_EP_HOPS = 32,
 	INTERP_CONTEXT_SZ = 256, /* bytes of an execution context that a walk copies */
@@ -135,11 +137,17 @@ enum walk_outcome {
 	WALK_NO_TABLE = 10,   /* no unwind table, and no frame pointer to follow */
 };
 
-/* One native frame: pc as found (a return address, but for the leaf and behind a signal frame). */
+/*
+ * One native frame of a record: the pc as found, which is a return address but for the leaf and
+ * behind a signal frame; those have the mark. (A pc with that bit is no user address.)
+ */
+#define NATIVE_INTERRUPTED (1ULL << 63)
+#define NATIVE_PC(frame)   ((frame) & ~NATIVE_INTERRUPTED)
+
+/* A native frame where its stack pointer matters: the walk in user space. */
 struct native_frame {
 	uint64_t pc;
-	uint64_t sp; /* the stack pointer while the frame runs; bit 0 set: pc was interrupted, not
-	                returned to */
+	uint64_t sp; /* while the frame runs; bit 0 set: pc was interrupted, not returned to */
 };
 #define NATIVE_SP_INTERRUPTED 1ULL
 
@@ -164,13 +172,23 @@ enum {
 	SAMPLE_F_KERNEL = 1,   /* the thread was in the kernel */
 	SAMPLE_F_IN_GC = 2,    /* the interpreter said that it collects garbage */
 	SAMPLE_F_NEW_CODE = 4, /* has a code or method address that was not sent before */
-	SAMPLE_F_STACK = 8,    /* stack_sz bytes of raw stack follow, from stack_sp */
+	SAMPLE_F_KEPT = 8,     /* the walk was kept: see struct rprof_sample */
 	SAMPLE_F_OFF_STACK =
 	        16, /* sp lies outside of the stack that the context names (fiber switch) */
 };
 
-/* Followed by nr_kernel u64, nr_native struct native_frame, nr_interp struct interp_frame: leaf
- * first. */
+/*
+ * Followed by nr_kernel u64 (kernel pcs), nr_native u64 (native frames), nr_interp struct
+ * interp_frame; leaf first.
+ *
+ * A thread's stack differs little from one sample to the next, so the kernel side keeps its last
+ * walk, and a record holds only what differs: outside of the frames that follow stand the
+ * base_native (base_interp) outermost frames of the walk that is kept in slot keep_slot, which was
+ * sent as number keep_seq - 1. With SAMPLE_F_KEPT the walk then takes that one's place, as number
+ * keep_seq: natively if native_outcome is WALK_ROOT, and interp frames if interp_outcome is; of
+ * either no more than the RPROF_MAX_KEPT_* outermost frames. What ended otherwise has no base and
+ * leaves the kept part as it was.
+ */
 struct rprof_sample {
 	uint64_t time_ns;    /* CLOCK_MONOTONIC */
 	uint32_t tgid, tid;  /* as rprof's PID namespace numbers them */
@@ -179,21 +197,38 @@ struct rprof_sample {
 	uint32_t syscall;    /* number of the call (TRIGGER_SYSCALL) */
 	uint32_t generation; /* of the mappings */
 	uint16_t nr_kernel, nr_native, nr_interp;
+	uint16_t base_native, base_interp;
 	uint8_t native_outcome, interp_outcome; /* enum walk_outcome */
-	uint32_t reads;                         /* reads of user memory that this walk made */
-	uint64_t context;                       /* address of the execution context, or 0 */
+	uint32_t keep_slot, keep_seq;
+	uint32_t reads;   /* reads of user memory that this walk made */
+	uint32_t lookups; /* searches in the unwind tables */
+	uint64_t context; /* address of the execution context, or 0 */
 	uint64_t gc_gen; /* changes whenever memory of the interpreter's heap may have been freed */
-	uint64_t cut_pc; /* where the native walk ended, if not at the root */
-	uint64_t ip, sp, fp; /* the user registers */
 	char comm[16];
+#ifdef RPROF_CHECK
+	uint64_t check_sum; /* walk_sum() of the plain walk; 0: it was not made */
+#endif
 };
+
+#ifdef RPROF_CHECK
+/* Of all frames of a walk, leaf first: native frames, then the words of interpreter frames. */
+static inline __attribute__((always_inline)) uint64_t walk_sum(uint64_t sum, uint64_t word)
+{
+	return (sum ^ word) * 0x100000001b3ULL + (sum >> 47);
+}
+#endif
 
 /* Indexes of the per-CPU counters map. Append only. */
 enum rprof_counter {
 	COUNTER_SAMPLES,   /* records sent */
 	COUNTER_LOST_RING, /* records dropped: the ring buffer was full */
 	COUNTER_NO_USER,   /* no user registers: kernel thread or exiting */
-	COUNTER_RUN_NS,    /* unused when the kernel keeps run statistics */
+	COUNTER_WAKEUPS,   /* records for which user space was woken */
+	/* of a build with RPROF_CHECK */
+	COUNTER_CHECKED,      /* walks made twice */
+	COUNTER_CHECK_NATIVE, /* of these, with a difference in the native frames */
+	COUNTER_CHECK_INTERP, /* in the interpreter frames */
+	COUNTER_CHECK_FRAMES, /* frames compared */
 	RPROF_NR_COUNTERS,
 };
 

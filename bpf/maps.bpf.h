@@ -12,20 +12,46 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
+#include <stdbool.h>
 #include "bpf/abi.h"
 #include "runtimes/ruby/ruby_abi.h"
+
+struct scratch;
+static __always_inline int stack_read(struct scratch *s, __u64 addr, __u64 *out);
+
+#define UNWIND_READ(ctx, addr, value) stack_read((struct scratch *)(ctx), (addr), (value))
+#include "bpf/unwind_step.h"
+
+/*
+ * A part that the verifier goes through once, not once for each way to its calls: a function that
+ * is not static, whose arguments are numbers and the scratch memory.
+ */
+#define SUBPROGRAM __attribute__((noinline))
 
 /* Filled in by user space between open and load. */
 const volatile __u64 rp_pidns_dev,
         rp_pidns_ino; /* of rprof: processes are named as it names them */
 
-/*
- * Copy of one page of user memory. Pages, not windows around an address: a page is readable or it
- * is not, while a copy across the end of a stack would fail as a whole.
- */
-struct user_page {
-	__u64 base; /* 1: nothing here */
-	__u64 word[RPROF_PAGE_SZ / 8];
+/* How many walks are kept, less one: a power of two less one. A walk's slot is tid & this. */
+const volatile __u32 rp_kept_mask;
+
+#ifdef RPROF_CHECK
+/* Which check of the fast walk is left out, to see that the comparison sees it. */
+enum planted { PLANTED_RETURN_ADDRESS = 1, PLANTED_FRAME_POINTER = 2, PLANTED_INTERP_FRAME = 3 };
+const volatile __u32 rp_planted;
+#define IS_PLANTED(what) (rp_planted == (what))
+#define IS_PLAIN(s)      ((s)->plain)
+#else
+#define IS_PLANTED(what) 0
+#define IS_PLAIN(s)      0
+#endif
+
+/* Copy of a stretch of user memory: one read of 16 KiB costs what ten reads of a word do. */
+enum { WINDOW_WORDS = 2048, WINDOW_SZ = WINDOW_WORDS * 8 };
+struct user_window {
+	__u64 base;
+	__u64 size; /* bytes that are there, a multiple of 8 */
+	__u64 word[WINDOW_WORDS];
 };
 
 /*
@@ -41,43 +67,104 @@ struct cached_rule {
 };
 enum { RULE_CACHE_SLOTS = 4096 };
 
+/* A native frame of the last walk, with what its step to the next frame out read. */
+struct kept_native {
+	__u64 pc;
+	__u64 sp;   /* while the frame runs; bit 0: pc was interrupted, not returned to */
+	__u64 step; /* KEPT_STEP_* */
+};
+/*
+ * A simple step: the CFA is the next frame's sp, a function of pc, sp and at most rbp; the return
+ * address stands at CFA - 8, the saved rbp at a known distance below the CFA if at all.
+ */
+#define KEPT_STEP_SIMPLE      1ULL
+#define KEPT_STEP_USES_FP     2ULL                  /* the CFA was worked out from rbp */
+#define KEPT_STEP_FP_SLOT(st) ((st) >> 16 & 0xffff) /* words below the CFA; 0: rbp is kept */
+#define KEPT_STEP_FP_DIST(st) ((st) >> 32)          /* rbp - sp, with USES_FP */
+
+/* An interpreter frame of the last walk. */
+struct kept_interp {
+	struct interp_frame frame;
+	__u64 env_method; /* what stood in the environment; frame.method is what it leads to */
+};
+
+/*
+ * The last walk of a thread, as it was sent: outermost frame first, so that the part that stays is
+ * in front. User space keeps the same.
+ */
+struct kept_walk {
+	__u32 busy; /* a walk is at work here: nobody else may */
+	__u32 seq;  /* of the record that was sent last */
+	__u32 tgid, tid;
+	__u32 generation; /* of the mappings of the native frames */
+	__u32 nr_native, nr_interp;
+	__u32 unused;
+	struct kept_native native[RPROF_MAX_KEPT_NATIVE];
+	struct kept_interp interp[RPROF_MAX_KEPT_INTERP];
+};
+
 enum { RECORD_WORDS = 32768, RECORD_HEADER_WORDS = sizeof(struct rprof_sample) / 8 };
 
 _Static_assert(sizeof(struct rprof_sample) % 8 == 0, "frames follow the header word by word");
-_Static_assert(
-        RECORD_HEADER_WORDS + RPROF_MAX_KERNEL + RPROF_MAX_NATIVE * 2 + RPROF_MAX_INTERP * 4 <=
-                RECORD_WORDS,
+_Static_assert(RECORD_HEADER_WORDS + RPROF_MAX_KERNEL + RPROF_MAX_NATIVE + RPROF_MAX_INTERP * 4 <=
+                       RECORD_WORDS,
         "the largest sample fits");
 
+/* What is used in each walk stands together in front. */
 struct scratch {
-	union {
-		struct rprof_sample head;
-		__u64 word[RECORD_WORDS];
-	} rec;
-	__u32 pos; /* words of rec in use */
+	__u32 pos;   /* words of rec in use */
+	__u32 keep;  /* the kept walk is ours to change */
+	__u64 value; /* of a read that went around a window */
 
 	/* native walk */
-	__u64 pc, sp, fp;
-	__u32 interrupted; /* pc is where the thread was interrupted, not a return address */
+	struct unwind_state u;
+	__u64 step; /* of the frame that was left last: KEPT_STEP_* */
+	__u64 leaf_sp;
+	__u64 stack_end; /* where the kept walk's stack ends; 0: unknown */
 	__u32 last_mapping;
 	__u32 nr_native;
 	__u32 native_outcome;
-	struct user_page stack_page;
+	__u32 kept_at;    /* number of kept frames that the walk has not passed yet */
+	__u32 matching;   /* the frames from here on are the kept ones, so far */
+	__u32 match_from; /* kept_at where that began */
+	__u32 base_native;
+	struct unwind_rule rule;
 
 	/* interpreter walk */
 	struct ruby_proc ruby;
 	__u32 has_ruby;
 	__u32 interp_outcome;
-	__u32 nr_interp;
-	__u64 frame_addr, frames_end;
-	__u64 interp_stack_lo, interp_stack_hi;
-	__u64 gc_gen;
+	__u32 nr_interp, nr_frames, base_interp, kept_interp;
+	__u32 comparing;     /* from the root inwards, to see what is as it was kept */
+	__u32 single_frames; /* the frames cannot be read in bulk */
+	__u32 many_envs;     /* more environments were needed than the first few */
 	__u32 new_code;
+	__u32 interp_pos;
+	__u64 frame_addr, frames_end;
+	__u64 frames_sz; /* bytes of whole frames that fit into a window */
+	__u64 interp_stack_lo, interp_stack_hi, env_end;
+	__u64 gc_gen;
+	union {
+		struct interp_frame frame;
+		__u64 frame_word[4];
+	};
+	__u64 env_method;                     /* of frame */
+	__u64 env[3];                         /* of an environment: method, outer, flags */
 	__u64 context[INTERP_CONTEXT_SZ / 8]; /* the head of the execution context */
-	__u64 env[3];                         /* of an environment that is not on the VM stack */
-	struct user_page frame_page, env_page;
 
+	union {
+		struct rprof_sample head;
+		__u64 word[RECORD_WORDS];
+	} rec;
+	struct kept_native new_native[RPROF_MAX_NATIVE]; /* as in rec */
+	__u64 new_env_method[RPROF_MAX_INTERP];
+	struct user_window stack, frames, envs;
 	struct cached_rule rules[RULE_CACHE_SLOTS];
+#ifdef RPROF_CHECK
+	__u32 plain; /* the walk that is made now reads words one by one, without caches */
+	__u32 check_nr, check_outcome, check_bad;
+	__u64 check_sum;
+#endif
 };
 
 struct rows_chunk {
@@ -177,6 +264,14 @@ struct {
 	__type(value, struct seen_table);
 } rp_seen SEC(".maps");
 
+/* The last entry has no owner and stays empty: for walks that find theirs taken. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 2); /* set before load */
+	__type(key, __u32);
+	__type(value, struct kept_walk);
+} rp_kept SEC(".maps");
+
 static __always_inline void count(__u32 counter)
 {
 	__u64 *v = bpf_map_lookup_elem(&rp_counters, &counter);
@@ -196,54 +291,38 @@ static __always_inline void record_word(struct scratch *s, __u64 v)
 	}
 }
 
-/* One word of user memory, through a page that is copied when it is not there yet. 0 or -1. */
-static __always_inline int page_read(
-        struct scratch *s, struct user_page *page, __u64 addr, __u64 *out)
+/* A word around all windows. 0 or -1. */
+static __always_inline int user_read(struct scratch *s, __u64 addr, __u64 *out)
 {
-	__u64 base = addr & ~(__u64)(RPROF_PAGE_SZ - 1);
-
-	if (addr & 7) {
-		s->rec.head.reads++;
-		return bpf_probe_read_user(out, sizeof(*out), (const void *)addr) ? -1 : 0;
-	}
-	if (page->base != base) {
-		s->rec.head.reads++;
-		if (bpf_probe_read_user(page->word, RPROF_PAGE_SZ, (const void *)base)) {
-			page->base = 1;
-			return -1;
-		}
-		page->base = base;
-	}
-	*out = page->word[(addr >> 3) & (RPROF_PAGE_SZ / 8 - 1)];
-	return 0;
+	s->rec.head.reads++;
+	return bpf_probe_read_user(out, sizeof(*out), (const void *)addr) ? -1 : 0;
 }
 
-/*
- * The same for words that stand together: checks once, and says where in page->word they begin. -1:
- * they are not within one page, or not readable; page_read() tells which.
+/* Copies size bytes (at most a window's, a multiple of 8) from start. 0, or -1 and an empty window.
  */
-static __always_inline int page_find(
-        struct scratch *s, struct user_page *page, __u64 addr, __u32 nr_words, __u32 *at)
+static __always_inline int window_fill(
+        struct scratch *s, struct user_window *w, __u64 start, __u64 size)
 {
-	__u64 base = addr & ~(__u64)(RPROF_PAGE_SZ - 1);
-
-	if ((addr & 7) != 0 || (addr & (RPROF_PAGE_SZ - 1)) + nr_words * 8 > RPROF_PAGE_SZ)
+	if (size > WINDOW_SZ)
+		size = WINDOW_SZ;
+	s->rec.head.reads++;
+	w->size = 0;
+	if (bpf_probe_read_user(w->word, size, (const void *)start))
 		return -1;
-	if (page->base != base) {
-		s->rec.head.reads++;
-		if (bpf_probe_read_user(page->word, RPROF_PAGE_SZ, (const void *)base)) {
-			page->base = 1;
-			return -1;
-		}
-		page->base = base;
-	}
-	*at = (addr >> 3) & (RPROF_PAGE_SZ / 8 - 1);
+	w->base = start;
+	w->size = size;
 	return 0;
 }
 
-static __always_inline __u64 page_word(const struct user_page *page, __u32 at)
+static __always_inline __u64 window_word(const struct user_window *w, __u64 off)
 {
-	return page->word[at & (RPROF_PAGE_SZ / 8 - 1)];
+	return w->word[off >> 3 & (WINDOW_WORDS - 1)];
+}
+
+/* Where the page ends that addr is in. */
+static __always_inline __u64 page_end(__u64 addr)
+{
+	return (addr | (RPROF_PAGE_SZ - 1)) + 1;
 }
 
 #endif

@@ -5,14 +5,66 @@
 
 #include "bpf/maps.bpf.h"
 
-#define UNWIND_READ(ctx, addr, value)                                                              \
-	page_read((struct scratch *)(ctx), &((struct scratch *)(ctx))->stack_page, (addr), (value))
-#include "bpf/unwind_step.h"
+enum {
+	STACK_BELOW = 64,      /* copied below the word that is asked for: saved registers */
+	STACK_FIRST = 1024,    /* at least so much at once, where the stack's end is unknown */
+	STACK_END_SLACK = 128, /* copied above the root's sp */
+	FOLLOWED_AT_ONCE = 16, /* frames of the kept walk in one turn of the loop */
+};
+
+/*
+ * A word of the stack that is not in the window: moves the window up. Where the thread's stack ends
+ * is known from the walk that was kept; a copy that goes over the end of the memory fails as a
+ * whole, and then one page is tried.
+ */
+SUBPROGRAM int stack_miss(struct scratch *s, __u64 addr)
+{
+	__u64 page = addr & ~(__u64)(RPROF_PAGE_SZ - 1), start = addr - STACK_BELOW, end;
+
+	if (!s)
+		return -1;
+	if (addr & 7)
+		return user_read(s, addr, &s->value);
+	if (start < page && start < (s->leaf_sp & ~(__u64)(RPROF_PAGE_SZ - 1)))
+		start = page;
+	end = page_end(addr);
+	if (s->stack.size != 0)
+		end = (start + WINDOW_SZ) & ~(__u64)(RPROF_PAGE_SZ - 1);
+	else if (end - addr < STACK_FIRST)
+		end += RPROF_PAGE_SZ;
+	if (s->stack_end > addr && s->stack_end - addr < 1 << 23)
+		end = s->stack_end;
+	if (end - start > WINDOW_SZ)
+		end = start + WINDOW_SZ;
+	if (window_fill(s, &s->stack, start, end - start) != 0 &&
+	        window_fill(s, &s->stack, page, RPROF_PAGE_SZ) != 0)
+		return -1;
+	s->value = window_word(&s->stack, addr - s->stack.base);
+	return 0;
+}
+
+static __always_inline int stack_read(struct scratch *s, __u64 addr, __u64 *out)
+{
+	__u64 off = addr - s->stack.base;
+
+	if (IS_PLAIN(s))
+		return bpf_probe_read_user(out, sizeof(*out), (const void *)addr) ? -1 : 0;
+	if (off < s->stack.size && (addr & 7) == 0) {
+		*out = window_word(&s->stack, off);
+		return 0;
+	}
+	if (stack_miss(s, addr))
+		return -1;
+	*out = s->value;
+	return 0;
+}
+
 #include "runtimes/ruby/ruby_walk.bpf.h"
 
 struct native_loop {
 	struct scratch *s;
 	struct rprof_mappings *maps;
+	struct kept_walk *kept;
 };
 
 /*
@@ -90,9 +142,149 @@ static __always_inline const struct unwind_rule *rule_find(
 	return bpf_map_lookup_elem(&rp_rules, &key);
 }
 
-static __always_inline __u32 outcome_of_step(enum unwind_step_result result)
+/* How a step by this rule would be kept; 0: it has to be done again each time. */
+static __always_inline __u64 kept_step(const struct unwind_state *u, const struct unwind_rule *rule)
 {
+	__u64 step = KEPT_STEP_SIMPLE, dist;
+	__s64 slot;
+
+	if (rule->ra_kind != RA_AT_CFA || rule->ra_off != -8 || rule->flags & UNWIND_F_SIGNAL)
+		return 0;
+	if (rule->cfa_kind == CFA_FP) {
+		dist = u->fp - u->sp;
+		if (dist >> 32)
+			return 0;
+		step |= KEPT_STEP_USES_FP | dist << 32;
+	} else if (rule->cfa_kind != CFA_SP && rule->cfa_kind != CFA_PLT) {
+		return 0;
+	}
+	if (rule->fp_kind == FP_SAME)
+		return step;
+	slot = -(__s64)rule->fp_off;
+	if (rule->fp_kind != FP_AT_CFA || slot <= 0 || slot & 7 || slot > 0xffff)
+		return 0;
+	return step | (__u64)slot >> 3 << 16;
+}
+
+/* Appends a frame to the record and to what will be kept. */
+static __always_inline void native_emit(struct scratch *s, __u64 pc, __u64 sp, __u64 step)
+{
+	__u32 nr = s->nr_native;
+
+	if (nr >= RPROF_MAX_NATIVE)
+		return;
+	record_word(s, NATIVE_PC(pc) | (sp & 1 ? NATIVE_INTERRUPTED : 0));
+	s->new_native[nr].pc = pc;
+	s->new_native[nr].sp = sp;
+	s->new_native[nr].step = step;
+	s->nr_native = nr + 1;
+}
+
+static long native_emit_kept(__u32 i, void *ctx)
+{
+	struct native_loop *loop = ctx;
+	const struct kept_native *k =
+	        &loop->kept->native[(loop->s->match_from - 1 - i) & (RPROF_MAX_KEPT_NATIVE - 1)];
+
+	native_emit(loop->s, k->pc, k->sp, k->step);
+	return 0;
+}
+
+/* The walk does not go on as the kept one: the frames that did, down to kept_at + 1, are new after
+ * all. */
+static __noinline void native_unmatch(struct native_loop *loop)
+{
+	struct scratch *s = loop->s;
+
+	if (s->matching)
+		bpf_loop(s->match_from - s->kept_at, native_emit_kept, loop, 0);
+	s->matching = 0;
+	s->match_from = 0;
+}
+
+static __always_inline int native_end(struct scratch *s, __u32 outcome)
+{
+	s->native_outcome = outcome;
+	return 1;
+}
+
+/* Puts the rule of pc into s->rule. WALK_NONE, or why there is none. */
+static __always_inline __u32 native_rule(struct scratch *s, const struct rprof_mapping *m, __u64 pc)
+{
+	struct cached_rule *cached = &s->rules[(pc ^ pc >> 12) & (RULE_CACHE_SLOTS - 1)];
+	const struct unwind_rule *rule;
+
+	s->rec.head.lookups++;
+	rule = rule_find(m, pc - m->bias);
+	if (!rule)
+		return WALK_NO_CFI;
+	s->rule = *rule;
+	if (IS_PLAIN(s))
+		return WALK_NONE;
+	cached->pc = pc;
+	cached->generation = s->rec.head.generation;
+	cached->rule = *rule;
+	return WALK_NONE;
+}
+
+/* One step by s->rule. enum unwind_step_result; UNWIND_STEP_NEXT: s->u is the caller. */
+SUBPROGRAM int native_rule_step(struct scratch *s)
+{
+	if (!s)
+		return UNWIND_STEP_UNREADABLE;
+	return unwind_step(&s->u, &s->rule, s);
+}
+
+/* The same for code without a table. */
+SUBPROGRAM int native_fp_step(struct scratch *s)
+{
+	if (!s)
+		return UNWIND_STEP_UNREADABLE;
+	return unwind_step_fp(&s->u, s);
+}
+
+/*
+ * From a frame to its caller: by the cache, by the tables, through JIT code or by frame pointer.
+ * WALK_NONE: s->u is the caller, s->step how to keep the step. Else how the walk ended.
+ */
+static __always_inline __u32 native_walk_step(struct scratch *s, struct rprof_mappings *maps)
+{
+	__u64 pc = unwind_lookup_pc(&s->u), dist = s->u.fp - s->u.sp;
+	const struct cached_rule *cached = &s->rules[(pc ^ pc >> 12) & (RULE_CACHE_SLOTS - 1)];
+	const struct rprof_mapping *m;
+	int at, result;
+	__u32 cut = WALK_NO_CFI;
+
+	s->step = 0;
+	if (cached->pc == pc && cached->generation == s->rec.head.generation && !IS_PLAIN(s)) {
+		s->rule = cached->rule;
+	} else {
+		at = mapping_find(s, maps, pc);
+		if (at < 0)
+			return WALK_NO_MAPPING;
+		m = &maps->m[at & (RPROF_MAX_MAPPINGS - 1)];
+		if (m->kind != MAPPING_TABLE)
+			goto no_table;
+		if (native_rule(s, m, pc) != WALK_NONE)
+			return WALK_NO_CFI;
+	}
+	s->step = kept_step(&s->u, &s->rule);
+	result = native_rule_step(s);
+	goto stepped;
+no_table:
+	if (m->kind == MAPPING_JIT && s->has_ruby) {
+		cut = WALK_JIT;
+		result = ruby_step_jit(s);
+	} else {
+		cut = WALK_NO_TABLE;
+		if (!(dist >> 32))
+			s->step = KEPT_STEP_SIMPLE | KEPT_STEP_USES_FP | 2ULL << 16 | dist << 32;
+		result = native_fp_step(s);
+	}
+stepped:
 	switch (result) {
+	case UNWIND_STEP_NEXT:
+		return WALK_NONE;
 	case UNWIND_STEP_END:
 		return WALK_ROOT;
 	case UNWIND_STEP_UNREADABLE:
@@ -100,91 +292,183 @@ static __always_inline __u32 outcome_of_step(enum unwind_step_result result)
 	case UNWIND_STEP_NO_PROGRESS:
 		return WALK_NO_PROGRESS;
 	default:
-		return WALK_NO_CFI;
+		return cut;
 	}
 }
 
+/*
+ * As many simple steps of the kept walk as hold, up to a number: a function's return costs more
+ * than a step does. Stops before what is not simple, not in the window, or not as it was.
+ */
+static __always_inline void native_follow(struct scratch *s, const struct kept_walk *kept)
+{
+	__u64 fp = s->u.fp, base = s->stack.base, size = s->stack.size, step, off, fp_off;
+	const struct kept_native *k, *next;
+	__u32 at = s->kept_at, slot;
+
+	for (int n = 0; n < FOLLOWED_AT_ONCE; n++) {
+		k = &kept->native[(at - 1) & (RPROF_MAX_KEPT_NATIVE - 1)];
+		next = &kept->native[(at - 2) & (RPROF_MAX_KEPT_NATIVE - 1)];
+		step = k->step;
+		if (at < 2 || !(step & KEPT_STEP_SIMPLE))
+			break;
+		if (step & KEPT_STEP_USES_FP && fp - k->sp != KEPT_STEP_FP_DIST(step) &&
+		        !IS_PLANTED(PLANTED_FRAME_POINTER))
+			break;
+		off = next->sp - 8 - base;
+		if (off >= size)
+			break;
+		if (window_word(&s->stack, off) != next->pc && !IS_PLANTED(PLANTED_RETURN_ADDRESS))
+			break;
+		slot = KEPT_STEP_FP_SLOT(step);
+		if (slot != 0) {
+			fp_off = off + 8 - slot * 8;
+			if (fp_off >= size)
+				break;
+			fp = window_word(&s->stack, fp_off);
+		}
+		at--;
+	}
+	if (at == s->kept_at)
+		return;
+	k = &kept->native[(at - 1) & (RPROF_MAX_KEPT_NATIVE - 1)];
+	s->kept_at = at;
+	s->u.pc = k->pc;
+	s->u.sp = k->sp;
+	s->u.fp = fp;
+	s->u.interrupted = 0;
+}
+
+/*
+ * One frame. While the walk is where the kept walk was (same pc, same sp), a simple step needs no
+ * rule: the same rule would find the return address and the saved rbp in the same slots, so their
+ * values alone say where it goes on. Nothing is taken over unread: this is the walk itself, with
+ * the rules known beforehand. If it follows the kept walk to the root, all that is sent of these
+ * frames is their number.
+ */
 static long native_step(__u32 i, void *ctx)
 {
 	struct native_loop *loop = ctx;
 	struct scratch *s = loop->s;
-	struct rprof_mappings *maps = loop->maps;
-	struct unwind_state u = {
-	        .pc = s->pc, .sp = s->sp, .fp = s->fp, .interrupted = s->interrupted};
-	const struct rprof_mapping *m;
-	const struct unwind_rule *rule;
-	enum unwind_step_result result;
-	struct cached_rule *cached;
-	__u64 lookup_pc;
-	int at;
+	__u64 pc = s->u.pc, sp = s->u.sp, fp, ra, cfa;
+	__u64 sp_word = sp | (s->u.interrupted ? 1 : 0);
+	__u32 at = s->kept_at, outcome, slot;
+	const struct kept_native *k = &loop->kept->native[(at - 1) & (RPROF_MAX_KEPT_NATIVE - 1)];
+	const struct kept_native *next =
+	        &loop->kept->native[(at - 2) & (RPROF_MAX_KEPT_NATIVE - 1)];
 
-	if (s->nr_native >= RPROF_MAX_NATIVE) {
-		s->native_outcome = WALK_LIMIT;
-		return 1;
-	}
-	record_word(s, u.pc);
-	record_word(s, u.sp | (u.interrupted ? NATIVE_SP_INTERRUPTED : 0));
-	s->nr_native++;
-
-	lookup_pc = unwind_lookup_pc(&u);
-	cached = &s->rules[(lookup_pc ^ lookup_pc >> 12) & (RULE_CACHE_SLOTS - 1)];
-	if (cached->pc == lookup_pc && cached->generation == s->rec.head.generation) {
-		result = unwind_step(&u, &cached->rule, s);
-		goto stepped;
-	}
-	at = mapping_find(s, maps, lookup_pc);
-	if (at < 0) {
-		s->native_outcome = WALK_NO_MAPPING;
-		return 1;
-	}
-	m = &maps->m[at & (RPROF_MAX_MAPPINGS - 1)];
-	if (m->kind == MAPPING_TABLE) {
-		rule = rule_find(m, lookup_pc - m->bias);
-		if (!rule) {
-			s->native_outcome = WALK_NO_CFI;
-			return 1;
+	if (!s->matching && at > 0) {
+		if ((k->sp & ~1ULL) < sp) {
+			s->kept_at = at - 1;
+			return 0;
 		}
-		cached->pc = lookup_pc;
-		cached->generation = s->rec.head.generation;
-		cached->rule = *rule;
-		result = unwind_step(&u, rule, s);
-	} else if (m->kind == MAPPING_JIT && s->has_ruby) {
-		result = ruby_step_jit(s, &u);
-		if (result == UNWIND_STEP_NO_CFI) {
-			s->native_outcome = WALK_JIT;
-			return 1;
+		if (k->pc == pc && k->sp == sp_word) {
+			s->matching = 1;
+			s->match_from = at;
 		}
+	}
+	if (s->matching) {
+		native_follow(s, loop->kept);
+		if (s->kept_at != at)
+			return 0;
+		if (!(k->step & KEPT_STEP_SIMPLE) || at < 2)
+			goto by_rule;
+		fp = s->u.fp;
+		if (k->step & KEPT_STEP_USES_FP && fp - sp != KEPT_STEP_FP_DIST(k->step))
+			goto unlike;
+		cfa = next->sp;
+		if (stack_read(s, cfa - 8, &ra))
+			return native_end(s, WALK_UNREADABLE);
+		if (ra != next->pc)
+			goto unlike;
+		slot = KEPT_STEP_FP_SLOT(k->step);
+		if (slot != 0 && stack_read(s, cfa - slot * 8, &fp))
+			return native_end(s, WALK_UNREADABLE);
+		s->u.pc = next->pc;
+		s->u.sp = cfa;
+		s->u.fp = fp;
+		s->u.interrupted = 0;
+		s->kept_at = at - 1;
+		return 0;
+	}
+	if (s->nr_native >= RPROF_MAX_NATIVE)
+		return native_end(s, WALK_LIMIT);
+	native_emit(s, pc, sp_word, 0);
+by_rule:
+	outcome = native_walk_step(s, loop->maps);
+	if (outcome != WALK_NONE)
+		return native_end(s, outcome);
+	if (s->matching) {
+		s->kept_at = at - 1;
+		sp_word = s->u.sp | (s->u.interrupted ? 1 : 0);
+		if (at < 2 || next->pc != s->u.pc || next->sp != sp_word)
+			native_unmatch(loop);
 	} else {
-		result = unwind_step_fp(&u, s);
-		if (result == UNWIND_STEP_NO_CFI) {
-			s->native_outcome = WALK_NO_TABLE;
-			return 1;
-		}
+		s->new_native[(s->nr_native - 1) & (RPROF_MAX_NATIVE - 1)].step =
+		        s->u.sp & 7 ? 0 : s->step;
 	}
-stepped:
-	if (result != UNWIND_STEP_NEXT) {
-		s->native_outcome = outcome_of_step(result);
-		return 1;
-	}
-	s->pc = u.pc;
-	s->sp = u.sp;
-	s->fp = u.fp;
-	s->interrupted = u.interrupted;
+	return 0;
+unlike:
+	/* This frame is walked again, by its rule, and the kept one is passed by. */
+	native_unmatch(loop);
+	s->kept_at = at - 1;
 	return 0;
 }
 
-static __always_inline void native_walk(struct scratch *s, struct rprof_mappings *maps)
+static long native_keep(__u32 i, void *ctx)
 {
-	struct native_loop loop = {.s = s, .maps = maps};
+	struct native_loop *loop = ctx;
+	struct scratch *s = loop->s;
+	__u32 at = s->base_native + s->nr_native - 1 - i;
+
+	if (at < RPROF_MAX_KEPT_NATIVE)
+		loop->kept->native[at] = s->new_native[i & (RPROF_MAX_NATIVE - 1)];
+	return 0;
+}
+
+static __always_inline void native_walk(
+        struct scratch *s, struct rprof_mappings *maps, struct kept_walk *kept)
+{
+	struct native_loop loop = {.s = s, .maps = maps, .kept = kept};
+	__u64 root_sp;
+	__u32 nr;
 
 	s->nr_native = 0;
 	s->last_mapping = 0;
 	s->native_outcome = WALK_LIMIT;
-	s->stack_page.base = 1;
-	bpf_loop(RPROF_MAX_NATIVE + 1, native_step, &loop, 0);
+	s->stack.size = 0;
+	s->stack_end = 0;
+	s->matching = 0;
+	s->match_from = 0;
+	s->kept_at = 0;
+	s->base_native = 0;
+	if (kept->generation == maps->generation && kept->nr_native <= RPROF_MAX_KEPT_NATIVE)
+		s->kept_at = kept->nr_native;
+	if (s->kept_at != 0) {
+		root_sp = kept->native[0].sp & ~7ULL;
+		s->stack_end = page_end(root_sp) - root_sp < STACK_END_SLACK
+		                       ? page_end(root_sp)
+		                       : root_sp + STACK_END_SLACK;
+	}
+	bpf_loop(RPROF_MAX_NATIVE + RPROF_MAX_KEPT_NATIVE * 2, native_step, &loop, 0);
+	if (s->native_outcome == WALK_ROOT && s->nr_native + s->match_from > RPROF_MAX_NATIVE)
+		s->native_outcome = WALK_LIMIT;
+	if (s->native_outcome == WALK_ROOT && s->matching && s->kept_at == 1) {
+		s->base_native = s->match_from;
+	} else if (s->matching) {
+		/* The frame where it ended is one of them. */
+		s->kept_at--;
+		native_unmatch(&loop);
+	}
+	if (s->native_outcome == WALK_ROOT && s->keep) {
+		bpf_loop(s->nr_native, native_keep, &loop, 0);
+		nr = s->base_native + s->nr_native;
+		kept->nr_native = nr < RPROF_MAX_KEPT_NATIVE ? nr : RPROF_MAX_KEPT_NATIVE;
+		kept->generation = maps->generation;
+	}
 	s->rec.head.nr_native = s->nr_native;
+	s->rec.head.base_native = s->base_native;
 	s->rec.head.native_outcome = s->native_outcome;
-	s->rec.head.cut_pc = s->native_outcome == WALK_ROOT ? 0 : s->pc;
 }
 
 #endif

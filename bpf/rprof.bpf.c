@@ -6,20 +6,17 @@
  */
 #include "bpf/maps.bpf.h"
 #include "bpf/native_walk.bpf.h"
+#include "bpf/check_walk.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
 enum scratch_slot { SCRATCH_PERF = 0, SCRATCH_TRACEPOINT = 1 };
 
-struct user_regs {
-	__u64 ip, sp, fp;
-};
-
 struct sample_origin {
 	__u16 trigger;
 	__u16 flags;
 	__u32 syscall;
-	struct user_regs regs;
+	struct unwind_state leaf; /* the user registers */
 };
 
 /* What runs before anything is copied: is this a process that we record? */
@@ -40,6 +37,70 @@ static __always_inline void kernel_walk(struct scratch *s, void *ctx)
 	}
 }
 
+/* The thread's kept walk, to use and to change until kept_release(). Where a walk is at work on it
+ * (of another thread with this slot, or the one that this one interrupts), an empty one. */
+static __always_inline struct kept_walk *kept_acquire(
+        struct scratch *s, const struct bpf_pidns_info *ids)
+{
+	__u32 key = ids->pid & rp_kept_mask;
+	struct kept_walk *kept = bpf_map_lookup_elem(&rp_kept, &key);
+
+	s->keep = 0;
+	if (!kept)
+		return NULL;
+	s->rec.head.keep_slot = key;
+	if (__sync_val_compare_and_swap(&kept->busy, 0, 1) != 0) {
+		key = rp_kept_mask + 1;
+		return bpf_map_lookup_elem(&rp_kept, &key);
+	}
+	s->keep = 1;
+	if (kept->tgid != ids->tgid || kept->tid != ids->pid) {
+		kept->tgid = ids->tgid;
+		kept->tid = ids->pid;
+		kept->nr_native = 0;
+		kept->nr_interp = 0;
+	}
+	s->rec.head.flags |= SAMPLE_F_KEPT;
+	s->rec.head.keep_seq = ++kept->seq;
+	return kept;
+}
+
+static __always_inline void kept_release(struct scratch *s, struct kept_walk *kept, bool sent)
+{
+	if (!s->keep)
+		return;
+	/* User space has not got what the next record would build on. */
+	if (!sent) {
+		kept->nr_native = 0;
+		kept->nr_interp = 0;
+	}
+	__sync_lock_test_and_set(&kept->busy, 0);
+}
+
+static __always_inline bool send_record(struct scratch *s)
+{
+	__u64 size = (__u64)s->pos * 8, flags;
+
+	if (size > sizeof(s->rec))
+		return false;
+	/* User space drains on a timer; it is woken at once for code that it does not know, which
+	 * it must read before it is freed, and before the buffer fills up. Not for less: an
+	 * interrupt to wake it costs as much as the walk. */
+	flags = BPF_RB_NO_WAKEUP;
+	if (s->rec.head.flags & SAMPLE_F_NEW_CODE ||
+	        s->rec.head.native_outcome == WALK_NO_MAPPING ||
+	        bpf_ringbuf_query(&rp_ring, BPF_RB_AVAIL_DATA) > 1 << 20)
+		flags = BPF_RB_FORCE_WAKEUP;
+	if (flags == BPF_RB_FORCE_WAKEUP)
+		count(COUNTER_WAKEUPS);
+	if (bpf_ringbuf_output(&rp_ring, &s->rec, size, flags)) {
+		count(COUNTER_LOST_RING);
+		return false;
+	}
+	count(COUNTER_SAMPLES);
+	return true;
+}
+
 static __always_inline int take_sample(void *ctx, enum scratch_slot which,
         const struct sample_origin *origin, struct rprof_proc *proc,
         const struct bpf_pidns_info *ids)
@@ -48,8 +109,8 @@ static __always_inline int take_sample(void *ctx, enum scratch_slot which,
 	__u32 slot = bpf_get_smp_processor_id() * 2 + which, key;
 	struct scratch *s = bpf_map_lookup_elem(&rp_scratch, &slot);
 	struct rprof_mappings *maps;
+	struct kept_walk *kept;
 	struct ruby_proc *ruby;
-	__u64 flags, size;
 
 	if (!s)
 		return 0;
@@ -60,14 +121,14 @@ static __always_inline int take_sample(void *ctx, enum scratch_slot which,
 	        .trigger = origin->trigger,
 	        .flags = origin->flags,
 	        .syscall = origin->syscall,
-	        .ip = origin->regs.ip,
-	        .sp = origin->regs.sp,
-	        .fp = origin->regs.fp,
 	};
 	bpf_get_current_comm(s->rec.head.comm, sizeof(s->rec.head.comm));
 	s->pos = RECORD_HEADER_WORDS;
 	if (origin->flags & SAMPLE_F_KERNEL)
 		kernel_walk(s, ctx);
+	kept = kept_acquire(s, ids);
+	if (!kept)
+		return 0;
 
 	s->has_ruby = 0;
 	if (proc->has_ruby) {
@@ -77,40 +138,28 @@ static __always_inline int take_sample(void *ctx, enum scratch_slot which,
 			s->has_ruby = 1;
 		}
 	}
+	s->leaf_sp = origin->leaf.sp;
 	key = proc->mappings;
 	maps = bpf_map_lookup_elem(&rp_mappings, &key);
 	if (maps) {
 		s->rec.head.generation = maps->generation;
-		s->pc = origin->regs.ip;
-		s->sp = origin->regs.sp;
-		s->fp = origin->regs.fp;
-		s->interrupted = 1;
-		native_walk(s, maps);
+		s->u = origin->leaf;
+		native_walk(s, maps, kept);
 	}
 	if (s->has_ruby)
-		ruby_walk(s, BPF_CORE_READ(task, thread.fsbase));
-
-	size = (__u64)s->pos * 8;
-	if (size > sizeof(s->rec))
-		return 0;
-	/* User space drains on a timer; it is woken at once for code that it must read before it is
-	 * freed, for code that it does not know, and before the buffer fills up. */
-	flags = BPF_RB_NO_WAKEUP;
-	if (s->rec.head.flags & SAMPLE_F_NEW_CODE ||
-	        s->rec.head.native_outcome == WALK_NO_MAPPING ||
-	        bpf_ringbuf_query(&rp_ring, BPF_RB_AVAIL_DATA) > 1 << 20)
-		flags = BPF_RB_FORCE_WAKEUP;
-	if (bpf_ringbuf_output(&rp_ring, &s->rec, size, flags))
-		count(COUNTER_LOST_RING);
-	else
-		count(COUNTER_SAMPLES);
+		ruby_walk(s, BPF_CORE_READ(task, thread.fsbase), kept);
+#ifdef RPROF_CHECK
+	if (maps)
+		check_walk(s, maps, kept, &origin->leaf);
+#endif
+	kept_release(s, kept, send_record(s));
 	return 0;
 }
 
 SEC("perf_event")
 int on_cpu_clock(struct bpf_perf_event_data *ctx)
 {
-	struct sample_origin origin = {.trigger = TRIGGER_CPU};
+	struct sample_origin origin = {.trigger = TRIGGER_CPU, .leaf.interrupted = 1};
 	struct bpf_pidns_info ids = {};
 	struct rprof_proc *proc = sampled_process(&ids);
 	struct pt_regs *user;
@@ -125,15 +174,15 @@ int on_cpu_clock(struct bpf_perf_event_data *ctx)
 	sp = ctx->regs.sp;
 	fp = ctx->regs.bp;
 	if ((cs & 3) == 3) {
-		origin.regs.ip = ip;
-		origin.regs.sp = sp;
-		origin.regs.fp = fp;
+		origin.leaf.pc = ip;
+		origin.leaf.sp = sp;
+		origin.leaf.fp = fp;
 	} else {
 		user = (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
 		origin.flags = SAMPLE_F_KERNEL;
-		origin.regs.ip = BPF_CORE_READ(user, ip);
-		origin.regs.sp = BPF_CORE_READ(user, sp);
-		origin.regs.fp = BPF_CORE_READ(user, bp);
+		origin.leaf.pc = BPF_CORE_READ(user, ip);
+		origin.leaf.sp = BPF_CORE_READ(user, sp);
+		origin.leaf.fp = BPF_CORE_READ(user, bp);
 		if ((BPF_CORE_READ(user, cs) & 3) != 3) {
 			count(COUNTER_NO_USER);
 			return 0;
@@ -145,7 +194,7 @@ int on_cpu_clock(struct bpf_perf_event_data *ctx)
 SEC("raw_tp/sys_enter")
 int on_sys_enter(struct bpf_raw_tracepoint_args *ctx)
 {
-	struct sample_origin origin = {.trigger = TRIGGER_SYSCALL};
+	struct sample_origin origin = {.trigger = TRIGGER_SYSCALL, .leaf.interrupted = 1};
 	struct bpf_pidns_info ids = {};
 	struct rprof_proc *proc;
 	struct syscall_set *set;
@@ -161,8 +210,8 @@ int on_sys_enter(struct bpf_raw_tracepoint_args *ctx)
 		return 0;
 	user = (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
 	origin.syscall = nr;
-	origin.regs.ip = BPF_CORE_READ(user, ip);
-	origin.regs.sp = BPF_CORE_READ(user, sp);
-	origin.regs.fp = BPF_CORE_READ(user, bp);
+	origin.leaf.pc = BPF_CORE_READ(user, ip);
+	origin.leaf.sp = BPF_CORE_READ(user, sp);
+	origin.leaf.fp = BPF_CORE_READ(user, bp);
 	return take_sample(ctx, SCRATCH_TRACEPOINT, &origin, proc, &ids);
 }

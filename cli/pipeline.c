@@ -2,6 +2,7 @@
 
 #include "base/hash.h"
 #include "cli/syscalls.h"
+#include "symbolizer/kept_walk.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -46,7 +47,7 @@ struct pipeline {
 	struct hash64 kernel_frames; /* address -> frame id */
 	/* the draining thread's: pid << 32 | tid -> samples until its name is read again */
 	struct hash64 names_due;
-	uint64_t bad_records, ring_bytes;
+	uint64_t bad_records;
 	/* named, to be stored; under lock */
 	pthread_mutex_t lock;
 	struct held *named, **last_named;
@@ -143,37 +144,13 @@ static struct process *process_of(struct pipeline *pl, uint32_t pid)
 
 /* ---- the parts of a record ------------------------------------------------------------------- */
 
-static bool record_is_whole(const struct rprof_sample *s, size_t size)
-{
-	return s->nr_kernel <= RPROF_MAX_KERNEL && s->nr_native <= RPROF_MAX_NATIVE &&
-	       s->nr_interp <= RPROF_MAX_INTERP &&
-	       size >= sizeof(*s) + s->nr_kernel * sizeof(uint64_t) +
-	                       s->nr_native * sizeof(struct native_frame) +
-	                       s->nr_interp * sizeof(struct interp_frame);
-}
-
-static const uint64_t *record_kernel(const struct rprof_sample *s)
-{
-	return (const uint64_t *)(s + 1);
-}
-
-static const struct native_frame *record_native(const struct rprof_sample *s)
-{
-	return (const struct native_frame *)(record_kernel(s) + s->nr_kernel);
-}
-
-static const struct interp_frame *record_interp(const struct rprof_sample *s)
-{
-	return (const struct interp_frame *)(record_native(s) + s->nr_native);
-}
-
 /* Is there a native address that lies in no mapping that we know? */
 static bool needs_maps(const struct held *h)
 {
 	const struct rprof_sample *s = h->sample;
 
 	for (size_t i = 0; i < s->nr_native; i++)
-		if (!process_knows(h->process, record_native(s)[i].pc))
+		if (!process_knows(h->process, NATIVE_PC(record_native(s)[i])))
 			return s->native_outcome != WALK_ROOT || i + 1 < s->nr_native;
 	return false;
 }
@@ -362,7 +339,7 @@ static size_t gc_position(const struct held *h, const struct stitch_item *items,
 
 static void push_items(struct pipeline *pl, struct held *h, size_t nr)
 {
-	const struct native_frame *natives = record_native(h->sample);
+	const uint64_t *natives = record_native(h->sample);
 	size_t gc_at = SIZE_MAX;
 	struct frame gc = {.kind = FRAME_GC};
 
@@ -376,8 +353,8 @@ static void push_items(struct pipeline *pl, struct held *h, size_t nr)
 		if (i == gc_at)
 			push_frame(pl, &gc);
 		if (!item->interp) {
-			push_native(pl, process_native(h->process, natives[item->index].pc,
-			                        natives[item->index].sp & NATIVE_SP_INTERRUPTED));
+			push_native(pl, process_native(h->process, NATIVE_PC(natives[item->index]),
+			                        natives[item->index] & NATIVE_INTERRUPTED));
 		} else if (h->infos[item->index].frame.name != NULL) {
 			push_frame(pl, &h->infos[item->index].frame);
 		}
@@ -495,7 +472,7 @@ static bool is_off_stack(const struct rprof_sample *s)
 	if (!(s->flags & SAMPLE_F_OFF_STACK))
 		return false;
 	for (size_t i = 1; i < s->nr_native; i++)
-		if (record_native(s)[i].sp & NATIVE_SP_INTERRUPTED)
+		if (record_native(s)[i] & NATIVE_INTERRUPTED)
 			return false;
 	return true;
 }
@@ -504,13 +481,14 @@ static bool is_off_stack(const struct rprof_sample *s)
 static void stitch_prepare(struct pipeline *pl, struct held *h, struct stitch_input *in)
 {
 	const struct rprof_sample *s = h->sample;
-	const struct native_frame *frames = record_native(s);
+	const uint64_t *frames = record_native(s);
 
 	for (size_t i = 0; i < s->nr_native; i++) {
-		pl->natives[i] = process_native(
-		        h->process, frames[i].pc, frames[i].sp & NATIVE_SP_INTERRUPTED)
-		                         ->stitch;
-		pl->natives[i].pc = frames[i].pc;
+		uint64_t pc = NATIVE_PC(frames[i]);
+
+		pl->natives[i] =
+		        process_native(h->process, pc, frames[i] & NATIVE_INTERRUPTED)->stitch;
+		pl->natives[i].pc = pc;
 	}
 	*in = (struct stitch_input){
 	        .natives = pl->natives,
@@ -545,7 +523,6 @@ static void store(struct pipeline *pl, struct held *h)
 	if (recording_intern_stack(pl->rec, pl->ids, pl->nr_ids, &out.stack) == 0)
 		recording_add_sample(pl->rec, &out);
 	pl->stats.samples++;
-	pl->stats.reads += s->reads;
 	pl->stats.outcome[out.outcome & 7]++;
 	if (out.reason != REASON_NONE)
 		pl->stats.reason[out.reason & 31]++;
@@ -572,7 +549,6 @@ void pipeline_name(struct pipeline *pl, const struct rprof_sample *sample, size_
 		return;
 	}
 	memcpy(h->sample, sample, size);
-	pl->ring_bytes += size;
 	if (h->ops != NULL)
 		name_interp_frames(h);
 	else
@@ -656,5 +632,4 @@ void pipeline_stats(const struct pipeline *pl, struct pipeline_stats *out)
 {
 	*out = pl->stats;
 	out->bad_records = pl->bad_records;
-	out->ring_bytes = pl->ring_bytes;
 }

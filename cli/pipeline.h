@@ -18,8 +18,6 @@ struct pipeline_stats {
 	uint64_t outcome[8]; /* by enum stack_outcome */
 	uint64_t reason[32]; /* by enum stack_reason, of stacks that are not exact */
 	uint64_t threads;
-	uint64_t reads;       /* of user memory, by the walks */
-	uint64_t ring_bytes;  /* that the records took */
 	uint64_t bad_records; /* of no known process, or malformed */
 };
 

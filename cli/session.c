@@ -3,9 +3,11 @@
 #include "bpf/rprof.skel.h"
 #include "cli/sideband.h"
 #include "cli/tables.h"
+#include "symbolizer/kept_walk.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
+#include <dirent.h>
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <stdio.h>
@@ -19,6 +21,9 @@
 #include <unistd.h>
 
 /* Room in the tables for what the processes map later: dlopen'ed extensions. */
+/* Walks that are kept, one for each thread: twice as many as there are threads, between these. */
+enum { MIN_KEPT = 16, MAX_KEPT = 256 };
+
 enum { SPARE_CHUNKS = 32, SPARE_PAGES = 16384, SPARE_RULES = 16384 };
 
 struct session {
@@ -41,6 +46,9 @@ struct session {
 	uint32_t *valid;     /* for each process: which of its two mapping tables is valid now */
 	void (*drain_fn)(void *ctx, const struct rprof_sample *sample, size_t size);
 	void *drain_ctx;
+	/* the draining thread's */
+	struct kept_walks *kept;
+	uint64_t ring_bytes, reads, lookups, bad_records, check_whole;
 };
 
 static int silent(enum libbpf_print_level level, const char *fmt, va_list args)
@@ -120,14 +128,46 @@ static void size_tables(struct session *s, uint32_t *chunks, uint32_t *pages, ui
 	*chunks = SPARE_CHUNKS + (uint32_t)(rows + rows / 4) / UNWIND_CHUNK_ROWS;
 }
 
+static size_t count_threads(pid_t pid)
+{
+	char path[32];
+	size_t nr = 0;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	dir = opendir(path);
+	if (dir == NULL)
+		return 1;
+	while (readdir(dir) != NULL)
+		nr++;
+	closedir(dir);
+	return nr;
+}
+
+/* How many walks to keep: a power of two. Threads that share a slot cost one another the walk that
+ * was kept, nothing else. */
+static uint32_t nr_kept_walks(const struct session *s)
+{
+	size_t nr_threads = 0;
+	uint32_t nr = MIN_KEPT;
+
+	for (size_t i = 0; i < s->nr_processes; i++)
+		nr_threads += count_threads(s->processes[i]->target.pid);
+	while (nr < MAX_KEPT && nr < 2 * nr_threads)
+		nr *= 2;
+	return nr;
+}
+
 static int load_skeleton(struct session *s, struct err *err)
 {
-	uint32_t chunks, pages, rules;
+	uint32_t chunks, pages, rules, nr_kept = nr_kept_walks(s);
 	struct utsname uts;
 	struct stat ns;
 	int rc;
 
 	libbpf_set_print(silent);
+	if (kept_walks_new(nr_kept, &s->kept) != 0)
+		return err_set(err, -ENOMEM, "out of memory");
 	if (access("/sys/kernel/btf/vmlinux", R_OK) != 0)
 		return err_set(err, -ENOTSUP,
 		        "this kernel offers no BTF (/sys/kernel/btf/vmlinux is missing): rprof "
@@ -151,6 +191,13 @@ static int load_skeleton(struct session *s, struct err *err)
 	bpf_map__set_max_entries(s->skel->maps.rp_rules, rules);
 	bpf_map__set_max_entries(s->skel->maps.rp_scratch, (uint32_t)s->nr_cpus * 2);
 	bpf_map__set_max_entries(s->skel->maps.rp_mappings, (uint32_t)s->nr_processes * 2);
+	/* And one that is nobody's. */
+	bpf_map__set_max_entries(s->skel->maps.rp_kept, nr_kept + 1);
+	s->skel->rodata->rp_kept_mask = nr_kept - 1;
+#ifdef RPROF_CHECK
+	if (getenv("RPROF_PLANT") != NULL)
+		s->skel->rodata->rp_planted = (uint32_t)atoi(getenv("RPROF_PLANT"));
+#endif
 	bpf_program__set_autoload(s->skel->progs.on_cpu_clock, s->options.rate_hz != 0);
 	bpf_program__set_autoload(s->skel->progs.on_sys_enter, s->options.nr_syscalls != 0);
 	rc = rprof_bpf__load(s->skel);
@@ -269,12 +316,39 @@ void session_remove_process(struct session *s, struct process *p)
 	bpf_map_delete_elem(bpf_map__fd(s->skel->maps.rp_ruby), &tgid);
 }
 
+/* False when the kernel's plain walk found other frames than the record has, now that it is whole.
+ */
+static bool is_as_checked(const struct rprof_sample *whole)
+{
+#ifdef RPROF_CHECK
+	const uint64_t *words = record_native(whole);
+	size_t nr = whole->nr_native + whole->nr_interp * sizeof(struct interp_frame) / 8;
+	uint64_t sum = 1;
+
+	for (size_t i = 0; i < nr; i++)
+		sum = walk_sum(sum, words[i]);
+	return whole->check_sum == 0 || whole->check_sum == (sum != 0 ? sum : 1);
+#else
+	return true;
+#endif
+}
+
 static int on_record(void *ctx, void *data, size_t size)
 {
+	const struct rprof_sample *record = data, *whole;
 	struct session *s = ctx;
+	size_t whole_sz;
 
-	if (size >= sizeof(struct rprof_sample))
-		s->drain_fn(s->drain_ctx, data, size);
+	s->ring_bytes += size;
+	if (kept_walks_expand(s->kept, record, size, &whole, &whole_sz) != 0) {
+		s->bad_records++;
+		return 0;
+	}
+	s->reads += record->reads;
+	s->lookups += record->lookups;
+	if (!is_as_checked(whole))
+		s->check_whole++;
+	s->drain_fn(s->drain_ctx, whole, whole_sz);
 	return 0;
 }
 
@@ -366,6 +440,7 @@ void session_free(struct session *s)
 		close(s->stats_fd);
 	if (s->epoll_fd >= 0)
 		close(s->epoll_fd);
+	kept_walks_free(s->kept);
 	free(s->valid);
 	free(s);
 }
@@ -489,6 +564,16 @@ void session_stats(const struct session *s, struct session_stats *out)
 	        .samples = counter_sum(s, COUNTER_SAMPLES),
 	        .lost = counter_sum(s, COUNTER_LOST_RING),
 	        .no_user = counter_sum(s, COUNTER_NO_USER),
+	        .wakeups = counter_sum(s, COUNTER_WAKEUPS),
+	        .ring_bytes = s->ring_bytes,
+	        .reads = s->reads,
+	        .lookups = s->lookups,
+	        .bad_records = s->bad_records,
+	        .checked = counter_sum(s, COUNTER_CHECKED),
+	        .check_frames = counter_sum(s, COUNTER_CHECK_FRAMES),
+	        .check_native = counter_sum(s, COUNTER_CHECK_NATIVE),
+	        .check_interp = counter_sum(s, COUNTER_CHECK_INTERP),
+	        .check_whole = s->check_whole,
 	};
 	add_program(s->skel->progs.on_cpu_clock, out, &out->verified_cpu);
 	add_program(s->skel->progs.on_sys_enter, out, &out->verified_syscall);

@@ -23,6 +23,15 @@ struct session_stats {
 	uint64_t samples, lost, no_user;
 	uint64_t missed;           /* triggers that fired while another walk ran on the same CPU */
 	uint64_t bpf_ns, bpf_runs; /* 0 when the kernel keeps no statistics */
+	uint64_t ring_bytes;       /* that the records took */
+	uint64_t reads;            /* of user memory, by the walks */
+	uint64_t lookups;          /* searches in the unwind tables */
+	uint64_t wakeups;          /* records that had user space woken */
+	uint64_t bad_records;      /* malformed, or without the walk that they build on */
+	/* of a build with RPROF_CHECK */
+	uint64_t checked, check_frames; /* walks made a second time, plainly; frames compared */
+	uint64_t check_native, check_interp;     /* walks that differed in the kernel */
+	uint64_t check_whole;                    /* records that differed once they were whole */
 	uint32_t verified_cpu, verified_syscall; /* instructions that the verifier went through */
 };
 
@@ -48,8 +57,8 @@ void session_stop(struct session *s);
 int session_ring_fd(const struct session *s);
 /* For poll(): readable when a process mapped code. */
 int session_sideband_fd(const struct session *s);
-/* Calls fn for each record in the buffer. The record is valid during the call. Returns how many, or
- * -errno. */
+/* Calls fn for each record in the buffer, with all its frames. The record is valid during the call.
+ * Returns how many, or -errno. */
 int session_drain(struct session *s,
         void (*fn)(void *ctx, const struct rprof_sample *sample, size_t size), void *ctx);
 /* Reads the kernel's notes of new mappings; true when one of them is of a process with this pid. */

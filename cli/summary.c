@@ -57,8 +57,9 @@ void summary_print(const struct summary *s, FILE *out)
 	        ss->lost + ss->missed, ss->lost, ss->missed);
 	if (s->table_losses != 0)
 		fprintf(out, "  libraries without unwind tables: the tables are full\n");
-	if (p->bad_records != 0)
-		fprintf(out, "  records that were not understood: %" PRIu64 "\n", p->bad_records);
+	if (p->bad_records + ss->bad_records != 0)
+		fprintf(out, "  records that were not understood: %" PRIu64 "\n",
+		        p->bad_records + ss->bad_records);
 	fprintf(out, "cost: rprof %.2f %% of one CPU", share(s->own_cpu_ns, s->duration_ns));
 	if (ss->bpf_runs != 0)
 		fprintf(out, ", in the kernel %.2f %% (%.1f us a sample)",
@@ -102,9 +103,19 @@ void summary_print_json(const struct summary *s, FILE *out)
 	        "},\"lost\":{\"ring-buffer-full\":%" PRIu64 ",\"walk-in-progress\":%" PRIu64
 	        ",\"unwind-tables-full\":%" PRIu64 "},\"recorder_cpu_ns\":%" PRIu64
 	        ",\"bpf_run_ns\":%" PRIu64 ",\"bpf_runs\":%" PRIu64 ",\"user_reads\":%" PRIu64
-	        ",\"ring_bytes\":%" PRIu64
-	        ",\"verified_instructions\":{\"cpu\":%u,\"syscall\":%u}}\n",
+	        ",\"table_lookups\":%" PRIu64 ",\"ring_bytes\":%" PRIu64 ",\"wakeups\":%" PRIu64
+	        ",\"records_not_understood\":%" PRIu64
+	        ",\"verified_instructions\":{\"cpu\":%u,\"syscall\":%u}",
 	        ss->lost, ss->missed, s->table_losses, s->own_cpu_ns, ss->bpf_ns, ss->bpf_runs,
-	        p->reads, p->ring_bytes, ss->verified_cpu, ss->verified_syscall);
+	        ss->reads, ss->lookups, ss->ring_bytes, ss->wakeups,
+	        p->bad_records + ss->bad_records, ss->verified_cpu, ss->verified_syscall);
+#ifdef RPROF_CHECK
+	fprintf(out,
+	        ",\"walks_compared\":%" PRIu64 ",\"frames_compared\":%" PRIu64
+	        ",\"native_differences\":%" PRIu64 ",\"interp_differences\":%" PRIu64
+	        ",\"whole_differences\":%" PRIu64,
+	        ss->checked, ss->check_frames, ss->check_native, ss->check_interp, ss->check_whole);
+#endif
+	fputs("}\n", out);
 	buf_release(&path);
 }

@@ -30,6 +30,13 @@
 #define VM_FRAME_FLAG_CFRAME  0x0080
 #define VM_ENV_FLAG_LOCAL     0x0002
 
+/* The flags word of an object: enum ruby_value_type, value_type.h; enum imemo_type,
+ * internal/imemo.h; the same from 2.7 to 4.0. */
+#define RUBY_T_IMEMO    0x1a
+#define RUBY_T_MASK     0x1f
+#define RUBY_IMEMO_SVAR 0x2000
+#define RUBY_IMEMO_MASK 0xf000
+
 enum ruby_ec_source {
 	RUBY_EC_TP_OFFSET = 1, /* ec = *(fsbase + tp_off) */
 	RUBY_EC_DTV =

@@ -7,6 +7,7 @@
 #define RUBY_OBJECT_H
 
 #include "runtimes/ruby/ruby_layout.h"
+#include "runtimes/ruby/ruby_abi.h"
 #include "symbolizer/target.h"
 
 /* enum ruby_value_type, value_type.h; the same from 2.7 to 4.0. */
@@ -15,8 +16,6 @@ enum {
 	RUBY_T_MODULE = 3,
 	RUBY_T_STRING = 5,
 	RUBY_T_ARRAY = 7,
-	RUBY_T_IMEMO = 26,
-	RUBY_T_MASK = 0x1f
 };
 /* enum imemo_type, internal/imemo.h. */
 enum {

@@ -13,23 +13,24 @@
 
 #include "bpf/maps.bpf.h"
 
-/* The fields that are read lie in the first eight words of rb_control_frame_t, in all releases. */
-enum { RUBY_CFP_WORDS = 8 };
+enum {
+	RUBY_MAX_CFP_SZ = 128,
+	RUBY_ENV_SZ = 24,      /* ep[-2] method, ep[-1] outer environment, ep[0] flags */
+	RUBY_ENVS_BELOW = 512, /* copied below an environment: those of the frames outside of it */
+	COMPARED_AT_ONCE = 16,
+	RUBY_ENVS_FIRST = 2048, /* so much at once from the leaf on: mostly little is new */
+};
 
 struct ruby_loop {
 	struct scratch *s;
+	struct kept_walk *kept;
+	struct seen_table *seen;
 };
 
 /* The word of the copied execution context at an offset that user space checked. */
 static __always_inline __u64 ruby_ec_word(const struct scratch *s, __u16 off)
 {
 	return s->context[(off >> 3) & (INTERP_CONTEXT_SZ / 8 - 1)];
-}
-
-static __always_inline int ruby_read(struct scratch *s, __u64 addr, __u64 *out)
-{
-	s->rec.head.reads++;
-	return bpf_probe_read_user(out, sizeof(*out), (const void *)addr) ? -1 : 0;
 }
 
 /* Address of this thread's execution context; 0: none (a thread of a library, Ruby's timer thread).
@@ -39,129 +40,305 @@ static __always_inline int ruby_ec_find(struct scratch *s, __u64 tp, __u64 *ec)
 	__u64 dtv, block;
 
 	if (s->ruby.ec_source == RUBY_EC_TP_OFFSET)
-		return ruby_read(s, tp + s->ruby.tp_off, ec);
+		return user_read(s, tp + s->ruby.tp_off, ec);
 	/* glibc, x86-64: tcbhead_t.dtv at 8, dtv_t of 16 bytes, -1 for a block that is not there
 	 * yet (sysdeps/x86_64/nptl/tls.h, sysdeps/generic/dl-dtv.h). */
-	if (ruby_read(s, tp + 8, &dtv) ||
-	        ruby_read(s, dtv + 16 * (__u64)s->ruby.tls_module, &block))
+	if (user_read(s, tp + 8, &dtv) ||
+	        user_read(s, dtv + 16 * (__u64)s->ruby.tls_module, &block))
 		return -1;
 	if (block == 0 || block == ~0ULL) {
 		*ec = 0;
 		return 0;
 	}
-	return ruby_read(s, block + s->ruby.tls_off, ec);
+	return user_read(s, block + s->ruby.tls_off, ec);
 }
 
-/* The three words below and at ep: method or cref, outer environment, flags. */
-static __always_inline int ruby_env_read(
-        struct scratch *s, __u64 ep, __u64 *method, __u64 *outer, __u64 *flags)
+/* Moves the window to the environments around ep, which is on the VM stack: those of outer frames
+ * lie below, those of inner ones above. */
+SUBPROGRAM int ruby_envs_fill(struct scratch *s, __u64 ep)
 {
-	__u32 at;
+	__u64 start, end = ep + 8, below = RUBY_ENVS_BELOW;
 
-	if (ep >= s->interp_stack_lo + 16 && ep < s->interp_stack_hi) {
-		if (page_find(s, &s->env_page, ep - 16, 3, &at) == 0) {
-			*method = page_word(&s->env_page, at);
-			*outer = page_word(&s->env_page, at + 1);
-			*flags = page_word(&s->env_page, at + 2);
-			return 0;
-		}
-		/* Highest word first: the next frame's environment lies below, so pages are copied
-		 * once. */
-		return page_read(s, &s->env_page, ep, flags) ||
-		       page_read(s, &s->env_page, ep - 8, outer) ||
-		       page_read(s, &s->env_page, ep - 16, method);
-	}
-	s->rec.head.reads++;
-	if (bpf_probe_read_user(s->env, sizeof(s->env), (const void *)(ep - 16)))
+	if (!s)
 		return -1;
-	*method = s->env[0];
-	*outer = s->env[1];
-	*flags = s->env[2];
+	if (s->comparing) {
+		if (s->env_end > end)
+			end = s->env_end;
+		if (end > ep + WINDOW_SZ - RUBY_ENVS_BELOW - RUBY_ENV_SZ)
+			end = ep + WINDOW_SZ - RUBY_ENVS_BELOW - RUBY_ENV_SZ;
+	} else {
+		below = s->many_envs ? WINDOW_SZ - RUBY_ENV_SZ : RUBY_ENVS_FIRST;
+		s->many_envs = 1;
+	}
+	start = ep - 16 - below;
+	if (start < s->interp_stack_lo || start > ep)
+		start = s->interp_stack_lo;
+	return window_fill(s, &s->envs, start, end - start);
+}
+
+/* The three words at ep - 16 into s->env. move: the window may be moved there. 0 or -1. */
+static __always_inline int ruby_env_read(struct scratch *s, __u64 ep, int move)
+{
+	__u64 off = ep - 16 - s->envs.base;
+
+	if (off >= s->envs.size || s->envs.size - off < RUBY_ENV_SZ || ep & 7) {
+		if (!move || ep < s->interp_stack_lo + 16 || ep >= s->interp_stack_hi || ep & 7)
+			goto single;
+		if (ruby_envs_fill(s, ep))
+			goto single;
+		off = ep - 16 - s->envs.base;
+	}
+	s->env[0] = window_word(&s->envs, off);
+	s->env[1] = window_word(&s->envs, off + 8);
+	s->env[2] = window_word(&s->envs, off + 16);
+	return 0;
+single:
+	s->rec.head.reads++;
+	return bpf_probe_read_user(s->env, sizeof(s->env), (const void *)(ep - 16)) ? -1 : 0;
+}
+
+/* Moves the window to the frames around cfp. */
+SUBPROGRAM int ruby_frames_fill(struct scratch *s, __u64 cfp)
+{
+	__u64 start = cfp, end;
+
+	if (!s)
+		return -1;
+	end = cfp + s->ruby.cfp_sz;
+	if (s->comparing) {
+		start = end - s->frames_sz;
+		if (start < s->frame_addr || start > cfp)
+			start = s->frame_addr;
+	} else {
+		end = s->frames_end - (__u64)s->base_interp * s->ruby.cfp_sz;
+		if (end - start > s->frames_sz)
+			end = start + s->frames_sz;
+	}
+	if (!s->single_frames && window_fill(s, &s->frames, start, end - start) == 0)
+		return 0;
+	s->single_frames = 1;
+	return window_fill(s, &s->frames, cfp, s->ruby.cfp_sz);
+}
+
+/* A block's method stands in the environment of its method, or of the bmethod on the way
+ * (vm_insnhelper.c, rb_vm_frame_method_entry): goes there from the environment in s->env. Returns
+ * INTERP_F_*. */
+SUBPROGRAM int ruby_method_find(struct scratch *s)
+{
+	if (!s)
+		return INTERP_F_EP_FAULT;
+	for (int hop = 0; hop < RPROF_MAX_EP_HOPS; hop++) {
+		if (s->env[2] & (VM_ENV_FLAG_LOCAL | VM_FRAME_FLAG_BMETHOD))
+			return 0;
+		if (ruby_env_read(s, s->env[1] & ~3ULL, 0))
+			return INTERP_F_EP_FAULT;
+	}
+	return s->env[2] & (VM_ENV_FLAG_LOCAL | VM_FRAME_FLAG_BMETHOD) ? 0 : INTERP_F_EP_HOPS;
+}
+
+/*
+ * In the place of a method entry may stand what $~ and $_ of the method are in, and the entry in
+ * that (vm_insnhelper.c, lep_svar_write). Such an object is young and as new as the call, so what
+ * it holds is sent in its stead.
+ */
+SUBPROGRAM int ruby_svar_read(struct scratch *s)
+{
+	if (!s)
+		return -1;
+	s->rec.head.reads++;
+	if (bpf_probe_read_user(s->env, 16, (const void *)s->env_method))
+		return -1;
+	if ((s->env[0] & (RUBY_T_MASK | RUBY_IMEMO_MASK)) == (RUBY_T_IMEMO | RUBY_IMEMO_SVAR))
+		s->frame.method = s->env[1];
 	return 0;
 }
 
-/* Notes that an object was sent; new_code says that user space has not seen it since memory was
- * last freed. */
-static __always_inline void ruby_seen(struct scratch *s, struct seen_table *seen, __u64 addr)
+static __always_inline bool ruby_is_seen(const struct seen_table *seen, __u64 addr)
 {
-	__u64 key = addr ^ (s->gc_gen << 48);
-	__u32 slot = (__u32)(addr >> 3) ^ (__u32)(addr >> 17);
+	__u32 slot = ((__u32)(addr >> 3) ^ (__u32)(addr >> 17)) & (SEEN_SLOTS - 2);
 
-	slot &= SEEN_SLOTS - 1;
-	if (seen->slot[slot] != key) {
-		seen->slot[slot] = key;
-		s->new_code = 1;
-	}
+	return seen->slot[slot] == addr || seen->slot[slot + 1] == addr;
 }
 
+/* The frame at cfp into s->frame. 0 or -1. */
+SUBPROGRAM int ruby_frame_read(struct scratch *s, __u64 cfp)
+{
+	__u32 extra = 0, zero = 0;
+	struct seen_table *seen;
+	__u64 off, ep;
+
+	if (!s)
+		return -1;
+	s->env_method = 0;
+	off = cfp - s->frames.base;
+	if (off >= s->frames.size || s->frames.size - off < s->ruby.cfp_sz) {
+		if (ruby_frames_fill(s, cfp))
+			return -1;
+		off = cfp - s->frames.base;
+	}
+	s->frame.pc = window_word(&s->frames, off + s->ruby.cfp_pc);
+	s->frame.code = window_word(&s->frames, off + s->ruby.cfp_iseq);
+	s->frame.method = 0;
+	s->frame.flags = 0;
+	ep = window_word(&s->frames, off + s->ruby.cfp_ep);
+	if (s->ruby.cfp_jit_return && window_word(&s->frames, off + s->ruby.cfp_jit_return))
+		extra |= INTERP_F_JIT;
+	if (ruby_env_read(s, ep, 1)) {
+		extra |= INTERP_F_EP_FAULT;
+	} else {
+		s->frame.flags = (__u32)s->env[2];
+		if (!(s->env[2] & (VM_ENV_FLAG_LOCAL | VM_FRAME_FLAG_BMETHOD)))
+			extra |= ruby_method_find(s);
+		if (!(extra & (INTERP_F_EP_FAULT | INTERP_F_EP_HOPS)))
+			s->env_method = s->env[0];
+	}
+	s->frame.method = s->env_method;
+	s->frame.extra = extra;
+	if (s->env_method == 0)
+		return 0;
+	/* What was sent is none. */
+	seen = bpf_map_lookup_elem(&rp_seen, &zero);
+	if (!seen || !ruby_is_seen(seen, s->env_method))
+		ruby_svar_read(s);
+	return 0;
+}
+
+/* Notes that an object was sent; new_code says that user space has not seen it. */
+static __always_inline void ruby_seen(struct scratch *s, struct seen_table *seen, __u64 addr)
+{
+	__u32 slot = ((__u32)(addr >> 3) ^ (__u32)(addr >> 17)) & (SEEN_SLOTS - 2);
+
+	if (ruby_is_seen(seen, addr))
+		return;
+	seen->slot[slot + 1] = seen->slot[slot];
+	seen->slot[slot] = addr;
+	s->new_code = 1;
+}
+
+/*
+ * As many frames as are what was kept, up to a number: a function's return costs more than a frame
+ * does. Stops before what is not in the windows, needs more than one step to its method, or is
+ * not as it was.
+ */
+static __always_inline void ruby_compare(struct scratch *s, const struct kept_walk *kept)
+{
+	__u64 off, size = s->frames.size, ep, env_base = s->envs.base + 16, env_size = s->envs.size;
+	__u64 flags, method, local = VM_ENV_FLAG_LOCAL | VM_FRAME_FLAG_BMETHOD;
+	__u32 at = s->base_interp, sz = s->ruby.cfp_sz, extra;
+	const struct kept_interp *k;
+
+	off = s->frames_end - (__u64)(at + 1) * sz - s->frames.base;
+	for (int n = 0; n < COMPARED_AT_ONCE; n++) {
+		if (at >= s->kept_interp || off >= size || size - off < sz)
+			break;
+		k = &kept->interp[at & (RPROF_MAX_KEPT_INTERP - 1)];
+		ep = window_word(&s->frames, off + s->ruby.cfp_ep) - env_base;
+		if (ep >= env_size || env_size - ep < RUBY_ENV_SZ || ep & 7)
+			break;
+		flags = window_word(&s->envs, ep + 16);
+		method = window_word(&s->envs, ep);
+		if (!(flags & local)) {
+			ep = (window_word(&s->envs, ep + 8) & ~3ULL) - env_base;
+			if (ep >= env_size || env_size - ep < RUBY_ENV_SZ || ep & 7)
+				break;
+			method = window_word(&s->envs, ep);
+			if (!(window_word(&s->envs, ep + 16) & local))
+				break;
+		}
+		extra = 0;
+		if (s->ruby.cfp_jit_return && window_word(&s->frames, off + s->ruby.cfp_jit_return))
+			extra = INTERP_F_JIT;
+		if (k->env_method != method || k->frame.method != method ||
+		        k->frame.flags != (__u32)flags || k->frame.extra != extra ||
+		        k->frame.code != window_word(&s->frames, off + s->ruby.cfp_iseq))
+			break;
+		if (k->frame.pc != window_word(&s->frames, off + s->ruby.cfp_pc) &&
+		        !IS_PLANTED(PLANTED_INTERP_FRAME))
+			break;
+		off -= sz;
+		at++;
+	}
+	s->base_interp = at;
+}
+
+static __always_inline int ruby_end(struct scratch *s, __u32 outcome)
+{
+	s->interp_outcome = outcome;
+	return 1;
+}
+
+/*
+ * One frame. First from the outermost frame inwards, as long as they are what was kept; then from
+ * the leaf outwards to the first of those.
+ */
 static long ruby_step(__u32 i, void *ctx)
 {
 	struct ruby_loop *loop = ctx;
 	struct scratch *s = loop->s;
-	__u64 cfp = s->frame_addr, pc, code, ep, jit_return = 0;
-	__u64 method = 0, outer = 0, flags = 0, env_flags;
-	struct seen_table *seen;
-	__u32 extra = 0, zero = 0, at;
+	const struct kept_interp *kept;
+	__u32 at = s->base_interp, nr;
+	__u64 cfp;
 
-	if (cfp >= s->frames_end) {
-		s->interp_outcome = WALK_ROOT;
-		return 1;
-	}
-	if (s->nr_interp >= RPROF_MAX_INTERP) {
-		s->interp_outcome = WALK_LIMIT;
-		return 1;
-	}
-	if (page_find(s, &s->frame_page, cfp, RUBY_CFP_WORDS, &at) == 0) {
-		pc = page_word(&s->frame_page, at + (s->ruby.cfp_pc >> 3));
-		code = page_word(&s->frame_page, at + (s->ruby.cfp_iseq >> 3));
-		ep = page_word(&s->frame_page, at + (s->ruby.cfp_ep >> 3));
-		if (s->ruby.cfp_jit_return)
-			jit_return = page_word(&s->frame_page, at + (s->ruby.cfp_jit_return >> 3));
-	} else {
-		if (page_read(s, &s->frame_page, cfp + s->ruby.cfp_pc, &pc) ||
-		        page_read(s, &s->frame_page, cfp + s->ruby.cfp_iseq, &code) ||
-		        page_read(s, &s->frame_page, cfp + s->ruby.cfp_ep, &ep)) {
-			s->interp_outcome = WALK_UNREADABLE;
-			return 1;
+	if (s->comparing) {
+		ruby_compare(s, loop->kept);
+		if (s->base_interp == s->nr_frames)
+			return ruby_end(s, WALK_ROOT);
+		if (s->base_interp != at && s->base_interp < s->kept_interp)
+			return 0;
+		cfp = s->frames_end - (__u64)(s->base_interp + 1) * s->ruby.cfp_sz;
+		kept = &loop->kept->interp[s->base_interp & (RPROF_MAX_KEPT_INTERP - 1)];
+		if (ruby_frame_read(s, cfp) == 0 && s->base_interp < s->kept_interp &&
+		        kept->frame.pc == s->frame.pc && kept->frame.code == s->frame.code &&
+		        kept->frame.method == s->frame.method &&
+		        kept->frame.flags == s->frame.flags &&
+		        kept->frame.extra == s->frame.extra) {
+			s->base_interp++;
+			if (s->base_interp == s->nr_frames)
+				return ruby_end(s, WALK_ROOT);
+			if (s->base_interp < s->kept_interp)
+				return 0;
 		}
-		if (s->ruby.cfp_jit_return)
-			page_read(s, &s->frame_page, cfp + s->ruby.cfp_jit_return, &jit_return);
+		s->comparing = 0;
+		return 0;
 	}
-	if (jit_return)
-		extra |= INTERP_F_JIT;
+	nr = s->nr_interp;
+	if (nr >= RPROF_MAX_INTERP)
+		return ruby_end(s, WALK_LIMIT);
+	cfp = s->frame_addr + (__u64)nr * s->ruby.cfp_sz;
+	if (ruby_frame_read(s, cfp))
+		return ruby_end(s, WALK_UNREADABLE);
+	if (loop->seen) {
+		ruby_seen(s, loop->seen, s->frame.code);
+		ruby_seen(s, loop->seen, s->frame.method);
+	}
+	record_word(s, s->frame_word[0]);
+	record_word(s, s->frame_word[1]);
+	record_word(s, s->frame_word[2]);
+	record_word(s, s->frame_word[3]);
+	s->new_env_method[nr] = s->env_method;
+	s->nr_interp = nr + 1;
+	if (nr + 1 + s->base_interp >= s->nr_frames)
+		return ruby_end(s, WALK_ROOT);
+	return 0;
+}
 
-	if (ruby_env_read(s, ep, &method, &outer, &flags)) {
-		extra |= INTERP_F_EP_FAULT;
-	} else {
-		/* A block's method stands in the environment of its method, or of the bmethod on
-		 * the way (vm_insnhelper.c, rb_vm_frame_method_entry). */
-		env_flags = flags;
-		for (int hop = 0; hop < RPROF_MAX_EP_HOPS; hop++) {
-			if (env_flags & (VM_ENV_FLAG_LOCAL | VM_FRAME_FLAG_BMETHOD))
-				break;
-			if (ruby_env_read(s, outer & ~3ULL, &method, &outer, &env_flags)) {
-				method = 0;
-				extra |= INTERP_F_EP_FAULT;
-				break;
-			}
-		}
-		if (!(extra & INTERP_F_EP_FAULT) &&
-		        !(env_flags & (VM_ENV_FLAG_LOCAL | VM_FRAME_FLAG_BMETHOD))) {
-			method = 0;
-			extra |= INTERP_F_EP_HOPS;
-		}
-	}
-	seen = bpf_map_lookup_elem(&rp_seen, &zero);
-	if (seen) {
-		ruby_seen(s, seen, code);
-		ruby_seen(s, seen, method);
-	}
-	record_word(s, pc);
-	record_word(s, code);
-	record_word(s, method);
-	record_word(s, (__u64)extra << 32 | (__u32)flags);
-	s->nr_interp++;
-	s->frame_addr = cfp + s->ruby.cfp_sz;
+static long ruby_keep(__u32 i, void *ctx)
+{
+	struct ruby_loop *loop = ctx;
+	struct scratch *s = loop->s;
+	__u32 at = s->base_interp + s->nr_interp - 1 - i, pos = s->interp_pos + i * 4;
+	struct kept_interp *kept = &loop->kept->interp[at & (RPROF_MAX_KEPT_INTERP - 1)];
+	__u64 flags;
+
+	if (at >= RPROF_MAX_KEPT_INTERP || pos > RECORD_WORDS - 4 || i >= RPROF_MAX_INTERP)
+		return 0;
+	kept->frame.pc = s->rec.word[pos];
+	kept->frame.code = s->rec.word[pos + 1];
+	kept->frame.method = s->rec.word[pos + 2];
+	flags = s->rec.word[pos + 3];
+	kept->frame.flags = (__u32)flags;
+	kept->frame.extra = (__u32)(flags >> 32);
+	kept->env_method = s->new_env_method[i];
 	return 0;
 }
 
@@ -176,18 +353,18 @@ static __always_inline void ruby_gc_state(struct scratch *s, __u64 thread)
 	s->gc_gen = 0;
 	if (!objspace)
 		return;
-	if (ruby_read(s, objspace + (off & ~7U), &flags_word))
+	if (user_read(s, objspace + (off & ~7U), &flags_word))
 		return;
 	flags = (__u32)(flags_word >> ((off & 7) * 8));
 	if (s->ruby.objspace_gc_count)
-		ruby_read(s, objspace + s->ruby.objspace_gc_count, &gc_count);
+		user_read(s, objspace + s->ruby.objspace_gc_count, &gc_count);
 	s->gc_gen = gc_count << 2 | (flags & 3);
 	if (!(flags & 1 << 5))
 		return;
 	/* The flag is the VM's; the thread that collects is the one with the GVL. */
 	if (s->ruby.ractor_running) {
-		if (ruby_read(s, thread + s->ruby.thread_ractor, &ractor) ||
-		        ruby_read(s, ractor + s->ruby.ractor_running, &running) ||
+		if (user_read(s, thread + s->ruby.thread_ractor, &ractor) ||
+		        user_read(s, ractor + s->ruby.ractor_running, &running) ||
 		        running != thread)
 			return;
 	}
@@ -209,48 +386,92 @@ static __always_inline void ruby_check_stack(struct scratch *s, __u64 sp)
 		s->rec.head.flags |= SAMPLE_F_OFF_STACK;
 }
 
-static __always_inline void ruby_walk(struct scratch *s, __u64 tp)
+/* Finds the thread's control frames: s->frame_addr .. s->frames_end. WALK_NONE, or why there are
+ * none. */
+static __always_inline __u32 ruby_frames_find(struct scratch *s, __u64 tp)
 {
-	struct ruby_loop loop = {.s = s};
-	__u64 ec = 0, size;
+	__u64 ec = 0, size, sz = s->ruby.cfp_sz;
 
-	s->nr_interp = 0;
-	s->new_code = 0;
-	s->frame_page.base = 1;
-	s->env_page.base = 1;
-	s->interp_outcome = WALK_UNREADABLE;
 	if (ruby_ec_find(s, tp, &ec))
-		goto out;
-	if (ec == 0) {
-		s->interp_outcome = WALK_NO_CONTEXT;
-		goto out;
-	}
+		return WALK_UNREADABLE;
+	if (ec == 0)
+		return WALK_NO_CONTEXT;
 	s->rec.head.context = ec;
 	s->rec.head.reads++;
 	if (bpf_probe_read_user(s->context, sizeof(s->context), (const void *)ec))
-		goto out;
+		return WALK_UNREADABLE;
 	s->interp_stack_lo = ruby_ec_word(s, s->ruby.ec_vm_stack);
 	/* A thread that starts or ends has no VM stack (vm.c, rb_ec_clear_vm_stack) and no frames.
 	 */
-	if (s->interp_stack_lo == 0) {
-		s->interp_outcome = WALK_NO_CONTEXT;
-		goto out;
-	}
+	if (s->interp_stack_lo == 0)
+		return WALK_NO_CONTEXT;
 	size = ruby_ec_word(s, s->ruby.ec_vm_stack_size);
 	s->frame_addr = ruby_ec_word(s, s->ruby.ec_cfp);
-	s->interp_outcome = WALK_BAD_CONTEXT;
-	if (size > 1 << 28 || s->frame_addr < s->interp_stack_lo)
-		goto out;
+	if (size > 1 << 28 || s->frame_addr < s->interp_stack_lo || sz < 8 || sz > RUBY_MAX_CFP_SZ)
+		return WALK_BAD_CONTEXT;
 	s->interp_stack_hi = s->interp_stack_lo + size * 8;
 	s->frames_end = s->interp_stack_hi;
 	if (s->frame_addr > s->frames_end)
+		return WALK_BAD_CONTEXT;
+	size = s->frames_end - s->frame_addr;
+	if (size % sz != 0)
+		return WALK_BAD_CONTEXT;
+	s->nr_frames = size / sz;
+	s->frames_sz = WINDOW_SZ / sz * sz;
+	return WALK_NONE;
+}
+
+static __always_inline void ruby_walk(struct scratch *s, __u64 tp, struct kept_walk *kept)
+{
+	struct ruby_loop loop = {.s = s, .kept = kept};
+	__u32 zero = 0, nr;
+	__u64 ep;
+
+	s->nr_interp = 0;
+	s->nr_frames = 0;
+	s->base_interp = 0;
+	s->new_code = 0;
+	s->comparing = 0;
+	s->single_frames = 0;
+	s->many_envs = 0;
+	s->frames.size = 0;
+	s->envs.size = 0;
+	s->env_end = 0;
+	s->gc_gen = 0;
+	s->interp_pos = s->pos;
+	s->interp_outcome = ruby_frames_find(s, tp);
+	if (s->interp_outcome != WALK_NONE)
 		goto out;
 	ruby_gc_state(s, ruby_ec_word(s, s->ruby.ec_thread));
-	ruby_check_stack(s, s->rec.head.sp);
+	ruby_check_stack(s, s->leaf_sp);
+	s->interp_outcome = WALK_ROOT;
+	if (s->nr_frames == 0)
+		goto out;
+	loop.seen = bpf_map_lookup_elem(&rp_seen, &zero);
+	s->kept_interp = kept->nr_interp;
+	if (s->kept_interp > s->nr_frames)
+		s->kept_interp = s->nr_frames;
+	if (s->kept_interp != 0 && s->kept_interp <= RPROF_MAX_KEPT_INTERP &&
+	        s->nr_frames <= RPROF_MAX_INTERP) {
+		s->comparing = 1;
+		/* The innermost environment lies highest: up to there there are some. */
+		if (user_read(s, s->frame_addr + s->ruby.cfp_ep, &ep) == 0 &&
+		        ep < s->interp_stack_hi)
+			s->env_end = ep + 8;
+	}
 	s->interp_outcome = WALK_LIMIT;
-	bpf_loop(RPROF_MAX_INTERP + 1, ruby_step, &loop, 0);
+	bpf_loop(RPROF_MAX_INTERP + RPROF_MAX_KEPT_INTERP + 2, ruby_step, &loop, 0);
+	/* Not to the root, so without what stands there. */
+	if (s->interp_outcome != WALK_ROOT)
+		s->base_interp = 0;
+	if (s->interp_outcome == WALK_ROOT && s->keep) {
+		bpf_loop(s->nr_interp, ruby_keep, &loop, 0);
+		nr = s->base_interp + s->nr_interp;
+		kept->nr_interp = nr < RPROF_MAX_KEPT_INTERP ? nr : RPROF_MAX_KEPT_INTERP;
+	}
 out:
 	s->rec.head.nr_interp = s->nr_interp;
+	s->rec.head.base_interp = s->base_interp;
 	s->rec.head.interp_outcome = s->interp_outcome;
 	s->rec.head.gc_gen = s->gc_gen;
 	if (s->new_code)
@@ -269,18 +490,21 @@ static __always_inline int ruby_is_vm_code(const struct scratch *s, __u64 pc)
  * may have been pushed above: then the first word that returns into vm_exec or vm_exec_core, which
  * nothing else on a JIT frame can.
  */
-static __always_inline enum unwind_step_result ruby_step_jit(
-        struct scratch *s, struct unwind_state *u)
+SUBPROGRAM int ruby_step_jit(struct scratch *s)
 {
 	__u64 ra = 0;
 
+	if (!s)
+		return UNWIND_STEP_UNREADABLE;
 	for (int word = 3; word < 64; word++) {
-		if (page_read(s, &s->stack_page, u->sp + word * 8, &ra))
+		if (stack_read(s, s->u.sp + word * 8, &ra))
 			return UNWIND_STEP_UNREADABLE;
 		if (ruby_is_vm_code(s, ra)) {
-			u->pc = ra;
-			u->sp += (word + 1) * 8;
-			u->interrupted = 0;
+			/* The first word that it may be: that word alone decides. */
+			s->step = word == 3 ? KEPT_STEP_SIMPLE : 0;
+			s->u.pc = ra;
+			s->u.sp += (word + 1) * 8;
+			s->u.interrupted = 0;
 			return UNWIND_STEP_NEXT;
 		}
 	}
