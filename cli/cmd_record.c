@@ -312,7 +312,7 @@ static int open_session(struct recorder *r)
 	if (rc != 0)
 		return cli_fail(rc == -ENOTSUP ? EXIT_KERNEL : EXIT_INTERNAL, "%s", err.msg);
 	/* Kernel frames without names are worth having too. */
-	kallsyms_new(&r->kallsyms, &err);
+	kallsyms_new_unread(&r->kallsyms, &err);
 	return EXIT_OK;
 }
 
@@ -669,6 +669,9 @@ static int run_recorder(struct recorder *r, char **argv)
 		return cli_fail(EXIT_PERMISSION, "%s", err.msg);
 	if (rc != 0)
 		return cli_fail(EXIT_KERNEL, "%s", err.msg);
+	/* Only now: the BPF programs have symbols too, and no sample had to wait. */
+	if (r->kallsyms != NULL)
+		kallsyms_read_ahead(r->kallsyms);
 	rc = record(r, &err);
 	return finish(r, cpu_at_start, rc, &err);
 }

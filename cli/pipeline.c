@@ -37,7 +37,7 @@ struct held {
 
 struct pipeline {
 	struct recording *rec;
-	const struct kallsyms *kallsyms;
+	struct kallsyms *kallsyms;
 	uint64_t period_ns;
 	uint32_t cpu_trigger;
 	bool has_cpu_trigger;
@@ -65,7 +65,7 @@ struct pipeline {
 	size_t nr_ids;
 };
 
-int pipeline_new(struct recording *rec, const struct kallsyms *kallsyms, uint32_t rate_hz,
+int pipeline_new(struct recording *rec, struct kallsyms *kallsyms, uint32_t rate_hz,
         struct pipeline **out, struct err *err)
 {
 	struct pipeline *pl = calloc(1, sizeof(*pl));

@@ -22,7 +22,7 @@ struct pipeline_stats {
 };
 
 /* kallsyms may be NULL: kernel frames are addresses then. rate_hz 0: no CPU samples. */
-int pipeline_new(struct recording *rec, const struct kallsyms *kallsyms, uint32_t rate_hz,
+int pipeline_new(struct recording *rec, struct kallsyms *kallsyms, uint32_t rate_hz,
         struct pipeline **out, struct err *err);
 void pipeline_free(struct pipeline *pl);
 /* The process must have its id of the recording. It stays the caller's and must live as long as the

@@ -1,6 +1,8 @@
 #include "symbolizer/kallsyms.h"
 #include "base/buf.h"
 #include <errno.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +16,10 @@ static const uint64_t function_sz_max = 1 << 20;
 struct kallsyms {
 	struct kallsym *v; /* owned, ascending by addr */
 	size_t nr;
-	char *text; /* owned: the names */
+	char *text;   /* owned: the names */
+	bool unread;  /* /proc/kallsyms is read when somebody asks */
+	bool reading; /* v, nr and text are the reader's until it is joined */
+	pthread_t reader;
 };
 
 static bool parse_addr(const char **p, uint64_t *out)
@@ -172,19 +177,21 @@ static void compact(struct kallsyms *k)
 		k->v = v;
 }
 
-/* Takes over text, which has a NUL at text[len]. */
-static int parse_text(struct kallsyms **out, char *text, size_t len, struct err *err)
+static void forget(struct kallsyms *k)
 {
-	struct kallsyms *k = calloc(1, sizeof(*k));
+	free(k->v);
+	free(k->text);
+	*k = (struct kallsyms){0};
+}
+
+/* Takes over text, which has a NUL at text[len]. */
+static int parse_text(struct kallsyms *k, char *text, size_t len, struct err *err)
+{
 	bool shown = false;
 	size_t cap = 0, nr_lines = 0;
 	int rc = -ENOMEM;
 
-	if (k == NULL) {
-		free(text);
-		return err_set(err, -ENOMEM, "out of memory");
-	}
-	k->text = text;
+	*k = (struct kallsyms){.text = text};
 	for (char *line = text, *end = text + len; line < end;) {
 		char *eol = memchr(line, '\n', (size_t)(end - line));
 		struct kallsym sym;
@@ -226,26 +233,13 @@ static int parse_text(struct kallsyms **out, char *text, size_t len, struct err 
 	if (k->nr > 0)
 		qsort(k->v, k->nr, sizeof(*k->v), compare);
 	compact(k);
-	*out = k;
 	return 0;
 out:
-	kallsyms_free(k);
+	forget(k);
 	return rc;
 }
 
-int kallsyms_parse(struct kallsyms **out, const char *text, size_t len, struct err *err)
-{
-	char *copy = malloc(len + 1);
-
-	if (copy == NULL)
-		return err_set(err, -ENOMEM, "out of memory");
-	if (len > 0)
-		memcpy(copy, text, len);
-	copy[len] = '\0';
-	return parse_text(out, copy, len, err);
-}
-
-int kallsyms_new(struct kallsyms **out, struct err *err)
+static int read_proc(struct kallsyms *k, struct err *err)
 {
 	struct buf text;
 	int rc;
@@ -255,23 +249,108 @@ int kallsyms_new(struct kallsyms **out, struct err *err)
 	if (rc == 0 && text.data == NULL)
 		rc = -ENOENT;
 	if (rc == 0)
-		return parse_text(out, text.data, text.len, err);
+		return parse_text(k, text.data, text.len, err);
 	buf_release(&text);
 	return err_set(err, rc, "/proc/kallsyms cannot be read: %s", strerror(-rc));
+}
+
+static int finish_new(struct kallsyms *k, int rc, struct kallsyms **out)
+{
+	if (rc != 0)
+		free(k);
+	else
+		*out = k;
+	return rc;
+}
+
+int kallsyms_parse(struct kallsyms **out, const char *text, size_t len, struct err *err)
+{
+	struct kallsyms *k = calloc(1, sizeof(*k));
+	char *copy = malloc(len + 1);
+
+	if (k == NULL || copy == NULL) {
+		free(k);
+		free(copy);
+		return err_set(err, -ENOMEM, "out of memory");
+	}
+	if (len > 0)
+		memcpy(copy, text, len);
+	copy[len] = '\0';
+	return finish_new(k, parse_text(k, copy, len, err), out);
+}
+
+int kallsyms_new(struct kallsyms **out, struct err *err)
+{
+	struct kallsyms *k = calloc(1, sizeof(*k));
+
+	if (k == NULL)
+		return err_set(err, -ENOMEM, "out of memory");
+	return finish_new(k, read_proc(k, err), out);
+}
+
+int kallsyms_new_unread(struct kallsyms **out, struct err *err)
+{
+	struct kallsyms *k = calloc(1, sizeof(*k));
+
+	if (k == NULL)
+		return err_set(err, -ENOMEM, "out of memory");
+	k->unread = true;
+	*out = k;
+	return 0;
+}
+
+static void *reader_main(void *arg)
+{
+	struct kallsyms *k = arg, read = {0};
+
+	if (read_proc(&read, NULL) == 0) {
+		k->v = read.v;
+		k->nr = read.nr;
+		k->text = read.text;
+	}
+	return NULL;
+}
+
+void kallsyms_read_ahead(struct kallsyms *k)
+{
+	sigset_t all, old;
+
+	if (!k->unread)
+		return;
+	/* Signals are for the caller's threads. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &old);
+	k->reading = pthread_create(&k->reader, NULL, reader_main, k) == 0;
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	k->unread = !k->reading;
+}
+
+static void wait_for_reader(struct kallsyms *k)
+{
+	if (k->reading)
+		pthread_join(k->reader, NULL);
+	k->reading = false;
 }
 
 void kallsyms_free(struct kallsyms *k)
 {
 	if (k == NULL)
 		return;
-	free(k->v);
-	free(k->text);
+	wait_for_reader(k);
+	forget(k);
 	free(k);
 }
 
-const struct kallsym *kallsyms_find(const struct kallsyms *k, uint64_t addr)
+const struct kallsym *kallsyms_find(struct kallsyms *k, uint64_t addr)
 {
-	size_t lo = 0, hi = k->nr;
+	size_t lo = 0, hi;
+
+	wait_for_reader(k);
+	if (k->unread) {
+		k->unread = false;
+		read_proc(k, NULL);
+	}
+	hi = k->nr;
 
 	while (lo < hi) {
 		size_t mid = lo + (hi - lo) / 2;

@@ -16,7 +16,7 @@ static const char sample[] = "0000000000000000 A fixed_percpu_data\n"
                              "ffffffffc0000000 t mod_fn\t[ext4]\n"
                              "ffffffffc0000100 t other_fn\t[xfs]\n";
 
-static const char *name_at(const struct kallsyms *k, uint64_t addr)
+static const char *name_at(struct kallsyms *k, uint64_t addr)
 {
 	const struct kallsym *sym = kallsyms_find(k, addr);
 
@@ -110,21 +110,13 @@ TEST(text_cut_at_any_byte_does_no_harm)
 }
 
 /* Ground truth: each line of /proc/kallsyms finds a symbol at its own address. */
-TEST(each_function_of_the_running_kernel_is_found_at_its_address)
+static void check_against_kernel(struct kallsyms *k)
 {
 	FILE *f = fopen("/proc/kallsyms", "r");
-	struct kallsyms *k;
-	struct err err = {0};
 	char line[1024];
 	size_t nr = 0, nr_wrong = 0;
 
 	REQUIRE(f != NULL);
-	if (kallsyms_new(&k, &err) != 0) {
-		printf("# skipped: %s\n", err.msg);
-		CHECK_EQ(err.code, -EPERM);
-		fclose(f);
-		return;
-	}
 	while (fgets(line, sizeof(line), f) != NULL) {
 		uint64_t addr;
 		char type, name[512];
@@ -145,6 +137,57 @@ TEST(each_function_of_the_running_kernel_is_found_at_its_address)
 	CHECK(nr > 1000);
 	/* The highest function has no end. */
 	CHECK(nr_wrong <= 1);
+}
+
+static bool kernel_shows_symbols(void)
+{
+	struct kallsyms *k;
+	struct err err = {0};
+
+	if (kallsyms_new(&k, &err) == 0) {
+		kallsyms_free(k);
+		return true;
+	}
+	printf("# skipped: %s\n", err.msg);
+	CHECK_EQ(err.code, -EPERM);
+	return false;
+}
+
+TEST(each_function_of_the_running_kernel_is_found_at_its_address)
+{
+	struct kallsyms *k;
+
+	if (!kernel_shows_symbols())
+		return;
+	REQUIRE(kallsyms_new(&k, NULL) == 0);
+	check_against_kernel(k);
+	kallsyms_free(k);
+}
+
+TEST(symbols_that_are_not_read_yet_are_read_for_the_first_question)
+{
+	struct kallsyms *k;
+
+	if (!kernel_shows_symbols())
+		return;
+	REQUIRE(kallsyms_new_unread(&k, NULL) == 0);
+	check_against_kernel(k);
+	kallsyms_free(k);
+}
+
+TEST(the_first_question_waits_for_what_is_read_ahead)
+{
+	struct kallsyms *k;
+
+	if (!kernel_shows_symbols())
+		return;
+	REQUIRE(kallsyms_new_unread(&k, NULL) == 0);
+	kallsyms_read_ahead(k);
+	check_against_kernel(k);
+	kallsyms_free(k);
+	/* Nobody asks. */
+	REQUIRE(kallsyms_new_unread(&k, NULL) == 0);
+	kallsyms_read_ahead(k);
 	kallsyms_free(k);
 }
 
