@@ -35,6 +35,24 @@ static size_t match_disp8(const uint8_t *p, size_t n, bool rex_w, uint8_t opcode
 	return at + 1;
 }
 
+/* Is the instruction at text[i] such a call? *offset: of what follows it. */
+static bool is_call_site(const uint8_t *text, size_t n, size_t i, uint64_t *offset)
+{
+	unsigned int def, reg;
+	size_t len = match_disp8(text + i, n - i, false, 0xff, 2, 0x10, &def);
+
+	if (len == 0)
+		return false;
+	for (size_t back = 4; back <= LOOK_BACK && back <= i; back++) {
+		if (match_disp8(text + i - back, back, true, 0x8b, 1, 0x08, &reg) == 0 ||
+		        reg != def)
+			continue;
+		*offset = i + len;
+		return true;
+	}
+	return false;
+}
+
 /*
  * vm_insnhelper.c, vm_call_cfunc_with_frame, and vm_eval.c, vm_call0_cfunc_with_frame:
  *	(*cfunc->invoker)(recv, argc, argv, cfunc->func)
@@ -44,24 +62,19 @@ static size_t match_disp8(const uint8_t *p, size_t n, bool rex_w, uint8_t opcode
  */
 size_t ruby_call_sites_decode(const uint8_t *text, size_t n, uint64_t *offsets, size_t max)
 {
+	const uint8_t *p = text, *end = text + n;
 	size_t nr = 0;
 
-	for (size_t i = 0; i < n && nr < max; i++) {
-		unsigned int def, reg;
-		size_t len;
+	for (; nr < max && (p = memchr(p, 0xff, (size_t)(end - p))) != NULL; p++) {
+		size_t i = (size_t)(p - text);
 
-		if (text[i] != 0xff && text[i] != 0x41)
+		/* Millions of bytes are looked at: first for the least. */
+		if (end - p < 3 || (p[1] & 0xf8) != 0x50)
 			continue;
-		len = match_disp8(text + i, n - i, false, 0xff, 2, 0x10, &def);
-		if (len == 0)
-			continue;
-		for (size_t back = 4; back <= LOOK_BACK && back <= i; back++) {
-			if (match_disp8(text + i - back, back, true, 0x8b, 1, 0x08, &reg) == 0 ||
-			        reg != def)
-				continue;
-			offsets[nr++] = i + len;
-			break;
-		}
+		if (i > 0 && p[-1] == 0x41)
+			nr += is_call_site(text, n, i - 1, &offsets[nr]);
+		if (nr < max)
+			nr += is_call_site(text, n, i, &offsets[nr]);
 	}
 	return nr;
 }
