@@ -1,24 +1,34 @@
 #include "symbolizer/kallsyms.h"
 #include "base/buf.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-/* About 10 MB on a distribution's kernel with its modules loaded. */
-enum { KALLSYMS_TEXT_MAX = 256 << 20 };
+enum {
+	KALLSYMS_TEXT_MAX = 256 << 20, /* about 10 MB with a distribution's modules loaded */
+	CHUNK_SZ = 64 << 10,           /* and no line is longer */
+};
 /* Behind the kernel's last function and each module's come gaps, and code that has no symbol. */
 static const uint64_t function_sz_max = 1 << 20;
 
+struct symbol {
+	uint64_t addr;
+	uint32_t name, module; /* where in names; module 0: none */
+};
+
 struct kallsyms {
-	struct kallsym *v; /* owned, ascending by addr */
-	size_t nr;
-	char *text;   /* owned: the names */
-	bool unread;  /* /proc/kallsyms is read when somebody asks */
-	bool reading; /* v, nr and text are the reader's until it is joined */
+	struct symbol *v; /* owned, ascending by addr */
+	size_t nr, cap;
+	struct buf names;     /* each with its NUL; the first one is empty */
+	struct kallsym found; /* the last answer */
+	bool unread;          /* /proc/kallsyms is read when somebody asks */
+	bool reading;         /* v, nr and names are the reader's until it is joined */
 	pthread_t reader;
 };
 
@@ -42,17 +52,23 @@ static bool parse_addr(const char **p, uint64_t *out)
 	return true;
 }
 
+struct line {
+	uint64_t addr;
+	char type;
+	const char *name, *module; /* in the line; module NULL: the kernel itself */
+};
+
 /* One terminated line: "ffffffff81000000 T _stext" or "ffffffffc0000000 t foo\t[module]". */
-static bool parse_line(char *line, char *type, struct kallsym *out)
+static bool parse_line(char *text, struct line *out)
 {
-	const char *p = line;
+	const char *p = text;
 	char *name, *tab, *end;
 
-	*out = (struct kallsym){0};
+	*out = (struct line){0};
 	if (!parse_addr(&p, &out->addr) || p[0] == '\0' || p[1] != ' ' || p[2] == '\0')
 		return false;
-	*type = p[0];
-	name = line + (p + 2 - line);
+	out->type = p[0];
+	name = text + (p + 2 - text);
 	out->name = name;
 	tab = strchr(name, '\t');
 	if (tab == NULL)
@@ -88,19 +104,39 @@ static size_t alias_rank(const char *name)
 }
 
 /* By address; of aliases the wanted one first, then in the order of the file, which is that of the
- * pointers. */
-static int compare(const void *a, const void *b)
+ * names. */
+static int compare(const void *a, const void *b, void *names)
 {
-	const struct kallsym *x = a, *y = b;
+	const struct symbol *x = a, *y = b;
 	size_t p, q;
 
 	if (x->addr != y->addr)
 		return x->addr < y->addr ? -1 : 1;
-	p = alias_rank(x->name);
-	q = alias_rank(y->name);
+	p = alias_rank((char *)names + x->name);
+	q = alias_rank((char *)names + y->name);
 	if (p != q)
 		return p < q ? -1 : 1;
 	return (x->name > y->name) - (x->name < y->name);
+}
+
+/* The kernel writes its own symbols in order, and those of each module. */
+static void sort_symbols(struct kallsyms *k)
+{
+	size_t first = 0;
+
+	for (size_t i = 1; i < k->nr; i++) {
+		if (k->v[i].addr < k->v[i - 1].addr) {
+			qsort_r(k->v, k->nr, sizeof(*k->v), compare, k->names.data);
+			return;
+		}
+	}
+	for (size_t i = 1; i <= k->nr; i++) {
+		if (i < k->nr && k->v[i].addr == k->v[first].addr)
+			continue;
+		if (i - first > 1)
+			qsort_r(k->v + first, i - first, sizeof(*k->v), compare, k->names.data);
+		first = i;
+	}
 }
 
 /* The end of a region, where no function begins unless it has a name of its own. */
@@ -139,119 +175,162 @@ static int hidden_err(struct err *err)
 	        restrict_value);
 }
 
-/* Of the text only the names are needed: half of it. Without memory for a copy it stays as it is.
- */
-static void compact(struct kallsyms *k)
-{
-	const char *module = NULL, *module_copy = NULL;
-	size_t len = 0, at = 0;
-	struct kallsym *v;
-	char *names;
-
-	for (size_t i = 0; i < k->nr; i++) {
-		len += strlen(k->v[i].name) + 1;
-		if (k->v[i].module != NULL)
-			len += strlen(k->v[i].module) + 1;
-	}
-	names = malloc(len + 1);
-	if (names == NULL)
-		return;
-	for (size_t i = 0; i < k->nr; i++) {
-		struct kallsym *sym = &k->v[i];
-
-		sym->name = memcpy(names + at, sym->name, strlen(sym->name) + 1);
-		at += strlen(sym->name) + 1;
-		if (sym->module == NULL)
-			continue;
-		if (module == NULL || strcmp(module, sym->module) != 0) {
-			module = sym->module;
-			module_copy = memcpy(names + at, module, strlen(module) + 1);
-			at += strlen(module) + 1;
-		}
-		sym->module = module_copy;
-	}
-	free(k->text);
-	k->text = names;
-	v = k->nr != 0 ? realloc(k->v, k->nr * sizeof(*v)) : NULL;
-	if (v != NULL)
-		k->v = v;
-}
-
 static void forget(struct kallsyms *k)
 {
 	free(k->v);
-	free(k->text);
+	buf_release(&k->names);
 	*k = (struct kallsyms){0};
 }
 
-/* Takes over text, which has a NUL at text[len]. */
-static int parse_text(struct kallsyms *k, char *text, size_t len, struct err *err)
+struct parser {
+	struct kallsyms *k;
+	size_t nr_lines;
+	uint32_t module; /* the last one's name */
+	bool shown;
+};
+
+static int add_name(struct kallsyms *k, const char *name, uint32_t *at)
 {
-	bool shown = false;
-	size_t cap = 0, nr_lines = 0;
-	int rc = -ENOMEM;
+	*at = (uint32_t)k->names.len;
+	return buf_append(&k->names, name, strlen(name) + 1);
+}
 
-	*k = (struct kallsyms){.text = text};
-	for (char *line = text, *end = text + len; line < end;) {
-		char *eol = memchr(line, '\n', (size_t)(end - line));
-		struct kallsym sym;
-		char type;
+static int add_symbol(struct parser *p, const struct line *line)
+{
+	struct kallsyms *k = p->k;
+	struct symbol sym = {.addr = line->addr};
+	int rc;
 
-		if (eol == NULL)
-			eol = end;
-		*eol = '\0';
-		nr_lines++;
-		if (!parse_line(line, &type, &sym)) {
-			rc = err_set(err, -EINVAL, "line %zu is no line of kallsyms", nr_lines);
-			goto out;
-		}
-		line = eol + 1;
-		shown |= sym.addr != 0;
-		if (!is_text(type))
-			continue;
-		if (k->nr == cap) {
-			size_t grown = cap == 0 ? 4096 : cap * 2;
-			struct kallsym *v = reallocarray(k->v, grown, sizeof(*v));
+	if (k->nr == k->cap) {
+		size_t cap = k->cap == 0 ? 4096 : k->cap * 2;
+		struct symbol *v = reallocarray(k->v, cap, sizeof(*v));
 
-			if (v == NULL) {
-				rc = err_set(err, -ENOMEM, "out of memory");
-				goto out;
-			}
-			k->v = v;
-			cap = grown;
-		}
-		k->v[k->nr++] = sym;
+		if (v == NULL)
+			return -ENOMEM;
+		k->v = v;
+		k->cap = cap;
 	}
-	if (nr_lines == 0) {
-		rc = err_set(err, -EINVAL, "kallsyms is empty");
-		goto out;
-	}
-	if (!shown) {
-		rc = hidden_err(err);
-		goto out;
-	}
-	if (k->nr > 0)
-		qsort(k->v, k->nr, sizeof(*k->v), compare);
-	compact(k);
+	rc = add_name(k, line->name, &sym.name);
+	if (rc == 0 && line->module != NULL &&
+	        (p->module == 0 || strcmp(k->names.data + p->module, line->module) != 0))
+		rc = add_name(k, line->module, &p->module);
+	if (rc != 0)
+		return rc;
+	sym.module = line->module != NULL ? p->module : 0;
+	k->v[k->nr++] = sym;
 	return 0;
-out:
-	forget(k);
+}
+
+static int parser_init(struct parser *p, struct kallsyms *k)
+{
+	*k = (struct kallsyms){0};
+	buf_init(&k->names, KALLSYMS_TEXT_MAX);
+	*p = (struct parser){.k = k};
+	return buf_append(&k->names, "", 1);
+}
+
+/* The lines in text, which are changed; *used is where the last one that is whole ends. is_last:
+ * what follows is one too. text[len] is writable. */
+static int parse_lines(struct parser *p, char *text, size_t len, bool is_last, size_t *used)
+{
+	size_t at = 0;
+
+	while (at < len) {
+		char *eol = memchr(text + at, '\n', len - at);
+		struct line line;
+		int rc = 0;
+
+		if (eol == NULL && !is_last)
+			break;
+		if (eol == NULL)
+			eol = text + len;
+		*eol = '\0';
+		p->nr_lines++;
+		if (!parse_line(text + at, &line))
+			return -EINVAL;
+		p->shown |= line.addr != 0;
+		if (is_text(line.type))
+			rc = add_symbol(p, &line);
+		if (rc != 0)
+			return rc;
+		at = (size_t)(eol - text) + 1;
+	}
+	*used = MIN(at, len);
+	return 0;
+}
+
+/* rc: of what came before. What was read is ready, or forgotten. */
+static int parser_finish(struct parser *p, int rc, struct err *err)
+{
+	struct kallsyms *k = p->k;
+	struct symbol *v;
+
+	if (rc == -EINVAL)
+		err_set(err, rc, "line %zu is no line of kallsyms", p->nr_lines);
+	else if (rc == -ENOMEM)
+		err_set(err, rc, "out of memory");
+	else if (rc != 0)
+		err_set(err, rc, "/proc/kallsyms cannot be read: %s", strerror(-rc));
+	else if (p->nr_lines == 0)
+		rc = err_set(err, -EINVAL, "kallsyms is empty");
+	else if (!p->shown)
+		rc = hidden_err(err);
+	if (rc != 0) {
+		forget(k);
+		return rc;
+	}
+	sort_symbols(k);
+	v = k->nr != 0 ? realloc(k->v, k->nr * sizeof(*v)) : NULL;
+	if (v != NULL) {
+		k->v = v;
+		k->cap = k->nr;
+	}
+	return 0;
+}
+
+/* Piece by piece: the text is twice as large as what is kept of it. */
+static int parse_fd(struct parser *p, int fd)
+{
+	char *chunk = malloc(CHUNK_SZ + 1);
+	size_t len = 0, total = 0, used;
+	ssize_t n = 1;
+	int rc = chunk != NULL ? 0 : -ENOMEM;
+
+	while (rc == 0 && n != 0) {
+		n = read(fd, chunk + len, CHUNK_SZ - len);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0) {
+			rc = -errno;
+			break;
+		}
+		len += (size_t)n;
+		total += (size_t)n;
+		rc = parse_lines(p, chunk, len, n == 0, &used);
+		if (rc != 0)
+			break;
+		len -= used;
+		memmove(chunk, chunk + used, len);
+		if (len == CHUNK_SZ || total > KALLSYMS_TEXT_MAX)
+			rc = -E2BIG;
+	}
+	free(chunk);
 	return rc;
 }
 
 static int read_proc(struct kallsyms *k, struct err *err)
 {
-	struct buf text;
-	int rc;
+	int fd = open("/proc/kallsyms", O_RDONLY | O_CLOEXEC), rc;
+	struct parser p;
 
-	buf_init(&text, KALLSYMS_TEXT_MAX);
-	rc = buf_read_file(&text, "/proc/kallsyms");
-	if (rc == 0 && text.data == NULL)
-		rc = -ENOENT;
+	rc = fd < 0 ? -errno : 0;
+	if (parser_init(&p, k) != 0)
+		rc = -ENOMEM;
 	if (rc == 0)
-		return parse_text(k, text.data, text.len, err);
-	buf_release(&text);
-	return err_set(err, rc, "/proc/kallsyms cannot be read: %s", strerror(-rc));
+		rc = parse_fd(&p, fd);
+	if (fd >= 0)
+		close(fd);
+	return parser_finish(&p, rc, err);
 }
 
 static int finish_new(struct kallsyms *k, int rc, struct kallsyms **out)
@@ -267,6 +346,9 @@ int kallsyms_parse(struct kallsyms **out, const char *text, size_t len, struct e
 {
 	struct kallsyms *k = calloc(1, sizeof(*k));
 	char *copy = malloc(len + 1);
+	struct parser p;
+	size_t used;
+	int rc;
 
 	if (k == NULL || copy == NULL) {
 		free(k);
@@ -275,8 +357,11 @@ int kallsyms_parse(struct kallsyms **out, const char *text, size_t len, struct e
 	}
 	if (len > 0)
 		memcpy(copy, text, len);
-	copy[len] = '\0';
-	return finish_new(k, parse_text(k, copy, len, err), out);
+	rc = parser_init(&p, k);
+	if (rc == 0)
+		rc = parse_lines(&p, copy, len, true, &used);
+	free(copy);
+	return finish_new(k, parser_finish(&p, rc, err), out);
 }
 
 int kallsyms_new(struct kallsyms **out, struct err *err)
@@ -306,7 +391,7 @@ static void *reader_main(void *arg)
 	if (read_proc(&read, NULL) == 0) {
 		k->v = read.v;
 		k->nr = read.nr;
-		k->text = read.text;
+		k->names = read.names;
 	}
 	return NULL;
 }
@@ -365,7 +450,15 @@ const struct kallsym *kallsyms_find(struct kallsyms *k, uint64_t addr)
 		return NULL;
 	while (lo > 1 && k->v[lo - 2].addr == k->v[lo - 1].addr)
 		lo--;
-	const struct kallsym *sym = &k->v[lo - 1];
+	const struct symbol *sym = &k->v[lo - 1];
+	const char *names = k->names.data;
 
-	return addr - sym->addr < function_sz_max && !is_end(sym->name) ? sym : NULL;
+	if (addr - sym->addr >= function_sz_max || is_end(names + sym->name))
+		return NULL;
+	k->found = (struct kallsym){
+	        .name = names + sym->name,
+	        .module = sym->module != 0 ? names + sym->module : NULL,
+	        .addr = sym->addr,
+	};
+	return &k->found;
 }

@@ -23,7 +23,8 @@ int kallsyms_new_unread(struct kallsyms **out, struct err *err);
 void kallsyms_read_ahead(struct kallsyms *k);
 int kallsyms_parse(struct kallsyms **out, const char *text, size_t len, struct err *err);
 void kallsyms_free(struct kallsyms *k);
-/* The text symbol at or below addr, if addr lies between it and the next one. NULL: none. */
+/* The text symbol at or below addr, if addr lies between it and the next one; until the next call.
+ * NULL: none. */
 const struct kallsym *kallsyms_find(struct kallsyms *k, uint64_t addr);
 
 #endif
