@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -32,6 +33,7 @@ enum {
 	BOOT_TRIES = 40, /* of 50 ms: a Ruby that has just been started has no VM yet */
 	DEFAULT_RATE_HZ = 99,
 	MAX_RECORDED = 256, /* processes in one recording */
+	LARGE_SZ = 1 << 20, /* memory that goes back to the kernel when it is freed */
 };
 
 struct recorder {
@@ -632,6 +634,9 @@ static int run_recorder(struct recorder *r, char **argv)
 	struct err err = {0};
 	int code, rc;
 
+	/* What a start needs for a moment is large, and glibc learns from it to keep such memory.
+	 * No part of a sample is that large. */
+	mallopt(M_MMAP_THRESHOLD, LARGE_SZ);
 	r->processes = calloc(r->nr_pids, sizeof(struct process *));
 	if (r->processes == NULL || dso_cache_new(&r->dsos) != 0)
 		return cli_fail(EXIT_INTERNAL, "out of memory");
