@@ -97,35 +97,69 @@ static void *map_array(const struct bpf_map *map, size_t stride, size_t *sz)
 	return mem == MAP_FAILED ? NULL : mem;
 }
 
-/* How large the tables must be for what the processes map now. */
-static void size_tables(struct session *s, uint32_t *chunks, uint32_t *pages, uint32_t *rules)
+/* The files of all executable mappings, each once. The list is the caller's. */
+static int mapped_files(const struct session *s, struct dso ***out, size_t *nr)
 {
 	struct hash64 seen;
-	uint64_t rows = 0;
+	struct dso **dsos;
+	size_t max = 0;
+	int rc = 0;
 
+	for (size_t i = 0; i < s->nr_processes; i++)
+		max += s->processes[i]->maps.nr;
+	dsos = calloc(max + 1, sizeof(*dsos));
+	if (dsos == NULL)
+		return -ENOMEM;
+	*nr = 0;
 	hash64_init(&seen);
-	*pages = SPARE_PAGES;
-	*rules = SPARE_RULES;
 	for (size_t i = 0; i < s->nr_processes; i++) {
 		struct process *p = s->processes[i];
 
-		for (size_t j = 0; j < p->maps.nr; j++) {
+		for (size_t j = 0; j < p->maps.nr && rc == 0; j++) {
+			const struct mapping *m = &p->maps.v[j];
 			struct dso *dso;
-			const struct unwind_table *t;
 
-			if (!(p->maps.v[j].prot & MAPS_PROT_EXEC) ||
-			        process_mapping_kind(p, &p->maps.v[j], &dso) != MAPPING_TABLE)
+			if (!(m->prot & MAPS_PROT_EXEC) ||
+			        dso_cache_get(p->dsos, &p->target, m, &dso, NULL) != 0 ||
+			        hash64_find(&seen, (uint64_t)(uintptr_t)dso) != NULL)
 				continue;
-			if (hash64_find(&seen, (uint64_t)(uintptr_t)dso) != NULL)
-				continue;
-			hash64_put(&seen, (uint64_t)(uintptr_t)dso, 1);
-			t = dso_unwind_table(dso, NULL);
-			if (t != NULL)
-				table_size(t, &rows, pages, rules);
+			rc = hash64_put(&seen, (uint64_t)(uintptr_t)dso, 1);
+			dsos[(*nr)++] = dso;
 		}
 	}
 	hash64_release(&seen);
+	if (rc != 0)
+		free(dsos);
+	else
+		*out = dsos;
+	return rc;
+}
+
+/* How large the tables must be for what the processes map now. */
+static int size_tables(const struct session *s, uint32_t *chunks, uint32_t *pages, uint32_t *rules,
+        struct err *err)
+{
+	uint64_t rows = 0;
+	struct dso **dsos;
+	size_t nr;
+	int rc = mapped_files(s, &dsos, &nr);
+
+	if (rc != 0) {
+		err_set(err, rc, "out of memory");
+		return rc;
+	}
+	tables_build(dsos, nr);
+	*pages = SPARE_PAGES;
+	*rules = SPARE_RULES;
+	for (size_t i = 0; i < nr; i++) {
+		const struct unwind_table *t = dso_unwind_table(dsos[i], NULL);
+
+		if (t != NULL)
+			table_size(t, &rows, pages, rules);
+	}
+	free(dsos);
 	*chunks = SPARE_CHUNKS + (uint32_t)(rows + rows / 4) / UNWIND_CHUNK_ROWS;
+	return 0;
 }
 
 static size_t count_threads(pid_t pid)
@@ -182,7 +216,9 @@ static int load_skeleton(struct session *s, struct err *err)
 		        err, -errno, "/proc/self/ns/pid cannot be read: %s", strerror(errno));
 	s->skel->rodata->rp_pidns_dev = ns.st_dev;
 	s->skel->rodata->rp_pidns_ino = ns.st_ino;
-	size_tables(s, &chunks, &pages, &rules);
+	rc = size_tables(s, &chunks, &pages, &rules, err);
+	if (rc != 0)
+		return rc;
 	s->nr_cpus = libbpf_num_possible_cpus();
 	if (s->nr_cpus < 1)
 		return err_set(err, -EIO, "the number of CPUs cannot be read");

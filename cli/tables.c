@@ -1,8 +1,50 @@
 #include "cli/tables.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { MAX_BUILDERS = 8 };
+
+/* Files whose tables are built; each is taken by one thread. */
+struct build {
+	struct dso *const *dsos;
+	size_t nr, next;
+};
+
+static void *build_main(void *arg)
+{
+	struct build *b = arg;
+	size_t i;
+
+	while ((i = __atomic_fetch_add(&b->next, 1, __ATOMIC_RELAXED)) < b->nr)
+		dso_unwind_table(b->dsos[i], NULL);
+	return NULL;
+}
+
+void tables_build(struct dso *const *dsos, size_t nr)
+{
+	struct build b = {.dsos = dsos, .nr = nr};
+	pthread_t helpers[MAX_BUILDERS - 1];
+	size_t nr_helpers = 0, max;
+	sigset_t all, old;
+	cpu_set_t cpus;
+
+	max = sched_getaffinity(0, sizeof(cpus), &cpus) == 0 ? (size_t)CPU_COUNT(&cpus) : 1;
+	max = MIN(MIN(max, nr), MAX_BUILDERS);
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &old);
+	while (nr_helpers + 1 < max &&
+	        pthread_create(&helpers[nr_helpers], NULL, build_main, &b) == 0)
+		nr_helpers++;
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	build_main(&b);
+	while (nr_helpers > 0)
+		pthread_join(helpers[--nr_helpers], NULL);
+}
 
 void table_size(const struct unwind_table *t, uint64_t *rows, uint32_t *pages, uint32_t *rules)
 {

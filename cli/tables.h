@@ -8,7 +8,7 @@
 #include "base/err.h"
 #include "base/hash.h"
 #include "bpf/abi.h"
-#include "symbolizer/unwind_table.h"
+#include "symbolizer/dso.h"
 
 /* Where a file's table stands; what struct rprof_mapping needs of it. */
 struct loaded_table {
@@ -25,6 +25,10 @@ struct table_store {
 	struct loaded_table *tables; /* owned */
 	size_t nr_tables;
 };
+
+/* Has the unwind tables of different files built, on all processors. Which have none shows later.
+ */
+void tables_build(struct dso *const *dsos, size_t nr);
 
 /* Adds what a table takes to the counters. Rows in chunks leave some of each chunk's end unused. */
 void table_size(const struct unwind_table *t, uint64_t *rows, uint32_t *pages, uint32_t *rules);

@@ -74,7 +74,7 @@ struct dso_range {
 const struct dso_range *dso_fdes(struct dso *dso, size_t *nr);
 
 /* The unwind table, built at the first call. NULL: no .eh_frame or a broken one (why goes to err).
- */
+ * Threads may ask for those of different files at once. */
 const struct unwind_table *dso_unwind_table(struct dso *dso, struct err *err);
 
 /*
