@@ -14,6 +14,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,6 +59,7 @@ struct recorder {
 	/* The thread that drains the ring buffer and names interpreter frames. */
 	pthread_t namer;
 	bool namer_runs;
+	atomic_bool namer_done, abandoned;
 	int wake_fd;           /* written by the namer when there is something to store at once */
 	int stop_fd;           /* written to end the namer */
 	pthread_mutex_t names; /* held while frames are named, and while an interpreter changes */
@@ -376,7 +378,7 @@ static void on_mapped(void *ctx, int pid)
 			refresh_process(r, r->processes[i]);
 }
 
-static void on_sample(void *ctx, const struct rprof_sample *sample, size_t size)
+static bool on_sample(void *ctx, const struct rprof_sample *sample, size_t size)
 {
 	struct recorder *r = ctx;
 
@@ -385,6 +387,7 @@ static void on_sample(void *ctx, const struct rprof_sample *sample, size_t size)
 	pthread_mutex_unlock(&r->names);
 	if (sample->native_outcome == WALK_NO_MAPPING)
 		eventfd_write(r->wake_fd, 1);
+	return atomic_load(&r->abandoned) || !pipeline_is_full(r->pipeline);
 }
 
 /* The kernel's struct sched_attr (include/uapi/linux/sched/types.h), which libc does not have. */
@@ -423,17 +426,21 @@ static void *name_samples(void *ctx)
 	        {.fd = session_ring_fd(r->session), .events = POLLIN},
 	        {.fd = r->stop_fd, .events = POLLIN},
 	};
+	bool drained = true;
 
 	hurry();
-	do {
-		poll(fds, ARRAY_SIZE(fds), DRAIN_MS);
-		if (pipeline_is_full(r->pipeline) && fds[1].revents == 0) {
+	/* Once it is to end, it ends with an empty buffer. */
+	while (!drained || fds[1].revents == 0) {
+		if (drained)
+			poll(fds, ARRAY_SIZE(fds), DRAIN_MS);
+		else
+			poll(&fds[1], 1, BACKLOG_MS);
+		drained = session_drain(r->session, on_sample, r);
+		if (!drained)
 			eventfd_write(r->wake_fd, 1);
-			poll(NULL, 0, BACKLOG_MS);
-			continue;
-		}
-		session_drain(r->session, on_sample, r);
-	} while (fds[1].revents == 0);
+	}
+	atomic_store(&r->namer_done, true);
+	eventfd_write(r->wake_fd, 1);
 	return NULL;
 }
 
@@ -457,11 +464,21 @@ static int start_namer(struct recorder *r, struct err *err)
 	return 0;
 }
 
-static void stop_namer(struct recorder *r)
+/* Ends the namer once the buffer is empty. store: what it names meanwhile is stored. */
+static void stop_namer(struct recorder *r, bool store)
 {
+	struct pollfd woken = {.fd = r->wake_fd, .events = POLLIN};
+	eventfd_t value;
+
 	if (!r->namer_runs)
 		return;
+	atomic_store(&r->abandoned, !store);
 	eventfd_write(r->stop_fd, 1);
+	while (store && !atomic_load(&r->namer_done)) {
+		poll(&woken, 1, DRAIN_MS);
+		eventfd_read(r->wake_fd, &value);
+		pipeline_store(r->pipeline, true, refresh_process, r);
+	}
 	pthread_join(r->namer, NULL);
 	r->namer_runs = false;
 }
@@ -557,7 +574,7 @@ static int record(struct recorder *r, struct err *err)
 		}
 	}
 	session_stop(r->session);
-	stop_namer(r);
+	stop_namer(r, true);
 	pipeline_store(r->pipeline, true, refresh_process, r);
 	free(fds);
 	return rc;
@@ -609,7 +626,7 @@ static int finish(struct recorder *r, uint64_t cpu_at_start, int rc, struct err 
 
 static void recorder_release(struct recorder *r)
 {
-	stop_namer(r);
+	stop_namer(r, false);
 	pthread_mutex_destroy(&r->names);
 	if (r->wake_fd >= 0)
 		close(r->wake_fd);

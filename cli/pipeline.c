@@ -12,8 +12,7 @@
 
 enum {
 	MAX_PROCESSES = 256,
-	MAX_WAITING_SZ =
-	        8 << 20, /* named records that wait to be stored; names take as much again */
+	MAX_WAITING_SZ = 8 << 20, /* of named records that wait to be stored */
 	MAX_FRAMES = RPROF_MAX_KERNEL + RPROF_MAX_NATIVE * 4 + RPROF_MAX_INTERP + 4,
 	LEARN_SAMPLES = 256, /* so many stacks teach the stitcher */
 	NAMES_EVERY = 64,    /* a thread's names are read again after so many of its samples */
@@ -21,7 +20,7 @@ enum {
 
 /* A record with its interpreter frames named. */
 struct held {
-	size_t size;                   /* of the record */
+	size_t size;                   /* bytes of it all */
 	struct rprof_sample *sample;   /* owned copy of the whole record */
 	struct interp_info *infos;     /* owned; leaf first */
 	struct stitch_interp *interps; /* owned */
@@ -554,9 +553,9 @@ void pipeline_name(struct pipeline *pl, const struct rprof_sample *sample, size_
 	else
 		h->sample->nr_interp = 0;
 	name_thread(pl, h);
-	h->size = size;
+	h->size = size + sample->nr_interp * (sizeof(*h->infos) + sizeof(*h->interps));
 	pthread_mutex_lock(&pl->lock);
-	pl->waiting_sz += size;
+	pl->waiting_sz += h->size;
 	*pl->last_named = h;
 	pl->last_named = &h->next;
 	pthread_mutex_unlock(&pl->lock);

@@ -44,7 +44,7 @@ struct session {
 	size_t nr_processes;
 	uint32_t generation; /* counts the tables that were made */
 	uint32_t *valid;     /* for each process: which of its two mapping tables is valid now */
-	void (*drain_fn)(void *ctx, const struct rprof_sample *sample, size_t size);
+	bool (*drain_fn)(void *ctx, const struct rprof_sample *sample, size_t size);
 	void *drain_ctx;
 	/* the draining thread's */
 	struct kept_walks *kept;
@@ -384,8 +384,8 @@ static int on_record(void *ctx, void *data, size_t size)
 	s->lookups += record->lookups;
 	if (!is_as_checked(whole))
 		s->check_whole++;
-	s->drain_fn(s->drain_ctx, whole, whole_sz);
-	return 0;
+	/* An error ends the round; this record is consumed all the same. */
+	return s->drain_fn(s->drain_ctx, whole, whole_sz) ? 0 : -EAGAIN;
 }
 
 int session_new(const struct session_options *options, struct process *const *processes,
@@ -555,12 +555,12 @@ int session_sideband_fd(const struct session *s)
 	return s->epoll_fd;
 }
 
-int session_drain(struct session *s,
-        void (*fn)(void *ctx, const struct rprof_sample *sample, size_t size), void *ctx)
+bool session_drain(struct session *s,
+        bool (*fn)(void *ctx, const struct rprof_sample *sample, size_t size), void *ctx)
 {
 	s->drain_fn = fn;
 	s->drain_ctx = ctx;
-	return ring_buffer__consume(s->ring);
+	return ring_buffer__consume(s->ring) != -EAGAIN;
 }
 
 bool session_mapped(struct session *s, void (*fn)(void *ctx, int pid), void *ctx)

@@ -57,10 +57,10 @@ void session_stop(struct session *s);
 int session_ring_fd(const struct session *s);
 /* For poll(): readable when a process mapped code. */
 int session_sideband_fd(const struct session *s);
-/* Calls fn for each record in the buffer, with all its frames. The record is valid during the call.
- * Returns how many, or -errno. */
-int session_drain(struct session *s,
-        void (*fn)(void *ctx, const struct rprof_sample *sample, size_t size), void *ctx);
+/* Calls fn for each record in the buffer, with all its frames, until it returns false. The record
+ * is valid during the call. True when the buffer is empty. */
+bool session_drain(struct session *s,
+        bool (*fn)(void *ctx, const struct rprof_sample *sample, size_t size), void *ctx);
 /* Reads the kernel's notes of new mappings; true when one of them is of a process with this pid. */
 bool session_mapped(struct session *s, void (*fn)(void *ctx, int pid), void *ctx);
 void session_stats(const struct session *s, struct session_stats *out);
