@@ -55,14 +55,14 @@ struct user_window {
 };
 
 /*
- * Rules by pc, so that a frame that was met before costs one look-up in one cache line:
- * direct-mapped, per CPU. An entry holds for one state of all mappings (the generation); user space
- * counts a new one for each change.
+ * Rules by pc, so that a frame that was met before, or one beside it, costs one look-up in one
+ * cache line: direct-mapped, per CPU. An entry holds for the addresses of its row in the table, in
+ * one state of all mappings (the generation); user space counts a new one for each change.
  */
 struct cached_rule {
-	__u64 pc;
+	__u64 start;
+	__u32 size;
 	__u32 generation; /* 0: empty */
-	__u32 unused;
 	struct unwind_rule rule;
 };
 enum { RULE_CACHE_SLOTS = 4096 };

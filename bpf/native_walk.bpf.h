@@ -93,9 +93,11 @@ static __always_inline int mapping_find(
 	at = 0;
 #pragma unroll
 	for (__u64 step = RPROF_MAX_MAPPINGS / 2; step != 0; step >>= 1) {
-		__u64 mid = at + step;
+		/* What lies outside is not even read: each line of memory costs. */
+		__u64 in = is_below(at + step, nr);
+		__u64 mid = at + step * in;
 		__u64 start = maps->m[mid & (RPROF_MAX_MAPPINGS - 1)].start;
-		__u64 add = step * (is_below(mid, nr) & (is_below(pc, start) ^ 1));
+		__u64 add = step * (in & (is_below(pc, start) ^ 1));
 
 		/* Else clang adds with |=, after which Linux 6.1's verifier knows no bounds. */
 		asm volatile("" : "+r"(add));
@@ -109,13 +111,14 @@ static __always_inline int mapping_find(
 	return at;
 }
 
-/* The rule in force at a table address of a mapping's file; NULL: none. */
+/* The rule in force at a table address of a mapping's file; NULL: none. *from, *to: the addresses
+ * [from, to) of its page that it holds for. */
 static __always_inline const struct unwind_rule *rule_find(
-        const struct rprof_mapping *m, __u64 vaddr)
+        const struct rprof_mapping *m, __u64 vaddr, __u64 *from, __u64 *to)
 {
 	__u64 page_nr = vaddr >> UNWIND_PAGE_SHIFT;
 	__u64 low = vaddr & 0xffff, at, end;
-	__u32 key;
+	__u32 key, row;
 	const struct unwind_page *page;
 	const struct rows_chunk *chunk;
 
@@ -133,12 +136,19 @@ static __always_inline const struct unwind_rule *rule_find(
 		return NULL;
 #pragma unroll
 	for (__u64 step = UNWIND_CHUNK_ROWS / 2; step != 0; step >>= 1) {
-		__u64 mid = at + step;
+		__u64 in = is_below(at + step, end);
+		__u64 mid = at + step * in;
 		__u64 row = chunk->row[mid & (UNWIND_CHUNK_ROWS - 1)];
 
-		at += step * (is_below(mid, end) & (is_below(low, UNWIND_ROW_LOW(row)) ^ 1));
+		at += step * (in & (is_below(low, UNWIND_ROW_LOW(row)) ^ 1));
 	}
-	key = m->rule0 + UNWIND_ROW_RULE(chunk->row[at & (UNWIND_CHUNK_ROWS - 1)]);
+	row = chunk->row[at & (UNWIND_CHUNK_ROWS - 1)];
+	*from = (vaddr & ~0xffffULL) + UNWIND_ROW_LOW(row);
+	*to = (vaddr & ~0xffffULL) + 0x10000;
+	if (at + 1 < end)
+		*to = (vaddr & ~0xffffULL) +
+		      UNWIND_ROW_LOW(chunk->row[(at + 1) & (UNWIND_CHUNK_ROWS - 1)]);
+	key = m->rule0 + UNWIND_ROW_RULE(row);
 	return bpf_map_lookup_elem(&rp_rules, &key);
 }
 
@@ -208,22 +218,42 @@ static __always_inline int native_end(struct scratch *s, __u32 outcome)
 	return 1;
 }
 
+/* Where the rule of pc may be in the cache: by the 16 bytes that it is in, or by the 256. */
+static __always_inline struct cached_rule *cached_near(struct scratch *s, __u64 pc)
+{
+	return &s->rules[(pc >> 4 ^ pc >> 16) & (RULE_CACHE_SLOTS - 1)];
+}
+
+static __always_inline struct cached_rule *cached_far(struct scratch *s, __u64 pc)
+{
+	return &s->rules[(pc >> 8 ^ pc >> 19 ^ 0x555) & (RULE_CACHE_SLOTS - 1)];
+}
+
+static __always_inline bool cached_holds(
+        const struct scratch *s, const struct cached_rule *c, __u64 pc)
+{
+	return pc - c->start < c->size && c->generation == s->rec.head.generation && !IS_PLAIN(s);
+}
+
 /* Puts the rule of pc into s->rule. WALK_NONE, or why there is none. */
 static __always_inline __u32 native_rule(struct scratch *s, const struct rprof_mapping *m, __u64 pc)
 {
-	struct cached_rule *cached = &s->rules[(pc ^ pc >> 12) & (RULE_CACHE_SLOTS - 1)];
+	struct cached_rule *cached = cached_near(s, pc);
 	const struct unwind_rule *rule;
+	__u64 from, to;
 
 	s->rec.head.lookups++;
-	rule = rule_find(m, pc - m->bias);
+	rule = rule_find(m, pc - m->bias, &from, &to);
 	if (!rule)
 		return WALK_NO_CFI;
 	s->rule = *rule;
 	if (IS_PLAIN(s))
 		return WALK_NONE;
-	cached->pc = pc;
+	cached->start = from + m->bias;
+	cached->size = to - from;
 	cached->generation = s->rec.head.generation;
 	cached->rule = *rule;
+	*cached_far(s, pc) = *cached;
 	return WALK_NONE;
 }
 
@@ -232,7 +262,24 @@ SUBPROGRAM int native_rule_step(struct scratch *s)
 {
 	if (!s)
 		return UNWIND_STEP_UNREADABLE;
+	s->step = kept_step(&s->u, &s->rule);
 	return unwind_step(&s->u, &s->rule, s);
+}
+
+/* Is the rule of pc in the cache? Then it is put into s->rule. */
+SUBPROGRAM int native_rule_cached(struct scratch *s, __u64 pc)
+{
+	const struct cached_rule *cached;
+
+	if (!s)
+		return 0;
+	cached = cached_near(s, pc);
+	if (!cached_holds(s, cached, pc))
+		cached = cached_far(s, pc);
+	if (!cached_holds(s, cached, pc))
+		return 0;
+	s->rule = cached->rule;
+	return 1;
 }
 
 /* The same for code without a table. */
@@ -250,15 +297,12 @@ SUBPROGRAM int native_fp_step(struct scratch *s)
 static __always_inline __u32 native_walk_step(struct scratch *s, struct rprof_mappings *maps)
 {
 	__u64 pc = unwind_lookup_pc(&s->u), dist = s->u.fp - s->u.sp;
-	const struct cached_rule *cached = &s->rules[(pc ^ pc >> 12) & (RULE_CACHE_SLOTS - 1)];
 	const struct rprof_mapping *m;
 	int at, result;
 	__u32 cut = WALK_NO_CFI;
 
 	s->step = 0;
-	if (cached->pc == pc && cached->generation == s->rec.head.generation && !IS_PLAIN(s)) {
-		s->rule = cached->rule;
-	} else {
+	if (!native_rule_cached(s, pc)) {
 		at = mapping_find(s, maps, pc);
 		if (at < 0)
 			return WALK_NO_MAPPING;
@@ -268,7 +312,6 @@ static __always_inline __u32 native_walk_step(struct scratch *s, struct rprof_ma
 		if (native_rule(s, m, pc) != WALK_NONE)
 			return WALK_NO_CFI;
 	}
-	s->step = kept_step(&s->u, &s->rule);
 	result = native_rule_step(s);
 	goto stepped;
 no_table:
@@ -434,7 +477,6 @@ static __always_inline void native_walk(
 	__u32 nr;
 
 	s->nr_native = 0;
-	s->last_mapping = 0;
 	s->native_outcome = WALK_LIMIT;
 	s->stack.size = 0;
 	s->stack_end = 0;
