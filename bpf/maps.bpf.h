@@ -148,8 +148,9 @@ struct scratch {
 		struct interp_frame frame;
 		__u64 frame_word[4];
 	};
-	__u64 env_method;                     /* of frame */
-	__u64 env[3];                         /* of an environment: method, outer, flags */
+	__u64 env_method;             /* of frame */
+	__u64 svar_addr, svar_method; /* what was in the place of a method, and what it led to */
+	__u64 env[3];                 /* of an environment: method, outer, flags */
 	__u64 context[INTERP_CONTEXT_SZ / 8]; /* the head of the execution context */
 
 	union {

@@ -105,7 +105,10 @@ SUBPROGRAM int ruby_frames_fill(struct scratch *s, __u64 cfp)
 	if (!s)
 		return -1;
 	end = cfp + s->ruby.cfp_sz;
-	if (s->comparing) {
+	if (s->nr_frames * (__u64)s->ruby.cfp_sz <= s->frames_sz) {
+		start = s->frame_addr;
+		end = s->frames_end;
+	} else if (s->comparing) {
 		start = end - s->frames_sz;
 		if (start < s->frame_addr || start > cfp)
 			start = s->frame_addr;
@@ -145,11 +148,18 @@ SUBPROGRAM int ruby_svar_read(struct scratch *s)
 {
 	if (!s)
 		return -1;
-	s->rec.head.reads++;
-	if (bpf_probe_read_user(s->env, 16, (const void *)s->env_method))
-		return -1;
-	if ((s->env[0] & (RUBY_T_MASK | RUBY_IMEMO_MASK)) == (RUBY_T_IMEMO | RUBY_IMEMO_SVAR))
-		s->frame.method = s->env[1];
+	/* The blocks of a method have the same. */
+	if (s->env_method != s->svar_addr) {
+		s->rec.head.reads++;
+		if (bpf_probe_read_user(s->env, 16, (const void *)s->env_method))
+			return -1;
+		s->svar_addr = s->env_method;
+		s->svar_method = s->env_method;
+		if ((s->env[0] & (RUBY_T_MASK | RUBY_IMEMO_MASK)) ==
+		        (RUBY_T_IMEMO | RUBY_IMEMO_SVAR))
+			s->svar_method = s->env[1];
+	}
+	s->frame.method = s->svar_method;
 	return 0;
 }
 
@@ -347,17 +357,26 @@ static long ruby_keep(__u32 i, void *ctx)
 static __always_inline void ruby_gc_state(struct scratch *s, __u64 thread)
 {
 	__u64 flags_word = 0, gc_count = 0, ractor, running, objspace = s->ruby.objspace_addr;
-	__u32 off = s->ruby.objspace_flags;
+	__u64 off = s->ruby.objspace_flags, count_off = s->ruby.objspace_gc_count;
+	__u64 first = off & ~7ULL, last = first;
 	__u32 flags;
 
 	s->gc_gen = 0;
 	if (!objspace)
 		return;
-	if (user_read(s, objspace + (off & ~7U), &flags_word))
+	if (count_off != 0) {
+		first = count_off < first ? count_off : first;
+		last = count_off > last ? count_off : last;
+	}
+	/* Both words in one read, where they are near: nothing is in that window yet. */
+	if (((first | last) & 7) != 0 || last - first >= WINDOW_SZ ||
+	        window_fill(s, &s->frames, objspace + first, last - first + 8))
 		return;
+	flags_word = window_word(&s->frames, (off & ~7ULL) - first);
 	flags = (__u32)(flags_word >> ((off & 7) * 8));
-	if (s->ruby.objspace_gc_count)
-		user_read(s, objspace + s->ruby.objspace_gc_count, &gc_count);
+	if (count_off != 0)
+		gc_count = window_word(&s->frames, count_off - first);
+	s->frames.size = 0;
 	s->gc_gen = gc_count << 2 | (flags & 3);
 	if (!(flags & 1 << 5))
 		return;
@@ -434,6 +453,7 @@ static __always_inline void ruby_walk(struct scratch *s, __u64 tp, struct kept_w
 	s->comparing = 0;
 	s->single_frames = 0;
 	s->many_envs = 0;
+	s->svar_addr = 0;
 	s->frames.size = 0;
 	s->envs.size = 0;
 	s->env_end = 0;
@@ -455,8 +475,13 @@ static __always_inline void ruby_walk(struct scratch *s, __u64 tp, struct kept_w
 	        s->nr_frames <= RPROF_MAX_INTERP) {
 		s->comparing = 1;
 		/* The innermost environment lies highest: up to there there are some. */
-		if (user_read(s, s->frame_addr + s->ruby.cfp_ep, &ep) == 0 &&
-		        ep < s->interp_stack_hi)
+		if (s->nr_frames * (__u64)s->ruby.cfp_sz <= s->frames_sz)
+			ruby_frames_fill(s, s->frame_addr);
+		if (s->frames.base == s->frame_addr && s->frames.size != 0)
+			ep = window_word(&s->frames, s->ruby.cfp_ep);
+		else if (user_read(s, s->frame_addr + s->ruby.cfp_ep, &ep))
+			ep = s->interp_stack_hi;
+		if (ep < s->interp_stack_hi)
 			s->env_end = ep + 8;
 	}
 	s->interp_outcome = WALK_LIMIT;
