@@ -138,8 +138,6 @@ int kept_walks_expand(struct kept_walks *k, const struct rprof_sample *record, s
 			return -EINVAL;
 		kept = &k->slots[record->keep_slot];
 	}
-	*whole = record;
-	*whole_sz = size;
 	if (record->base_native != 0 || record->base_interp != 0) {
 		if (kept == NULL || kept->seq != record->keep_seq - 1 ||
 		        kept->tgid != record->tgid || kept->tid != record->tid ||
@@ -156,10 +154,15 @@ int kept_walks_expand(struct kept_walks *k, const struct rprof_sample *record, s
 			return -ENOMEM;
 		*whole_sz = complete(k, kept, record);
 		*whole = k->whole;
+	} else {
+		*whole = record;
+		*whole_sz = size;
 	}
 	if (kept == NULL)
 		return 0;
-	if (kept->tgid != record->tgid || kept->tid != record->tid) {
+	/* Behind a record that is missing, what a cut walk leaves alone is not what we have. */
+	if (kept->seq != record->keep_seq - 1 || kept->tgid != record->tgid ||
+	        kept->tid != record->tid) {
 		kept->tgid = record->tgid;
 		kept->tid = record->tid;
 		kept->nr_native = 0;
