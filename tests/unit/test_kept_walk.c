@@ -76,6 +76,21 @@ static void set_depth(uint32_t nr_native, uint32_t nr_interp, uint64_t word)
 	stack.nr_interp = nr_interp;
 }
 
+/* The walk did not get to the outermost frames. */
+static void cut_native(uint32_t nr_missing)
+{
+	stack.nr_native -= nr_missing;
+	memmove(stack.native, stack.native + nr_missing, stack.nr_native * sizeof(stack.native[0]));
+	stack.native_outcome = WALK_UNREADABLE;
+}
+
+static void cut_interp(uint32_t nr_missing)
+{
+	stack.nr_interp -= nr_missing;
+	memmove(stack.interp, stack.interp + nr_missing, stack.nr_interp * sizeof(stack.interp[0]));
+	stack.interp_outcome = WALK_LIMIT;
+}
+
 static bool interp_equal(const struct interp_frame *a, const struct interp_frame *b)
 {
 	return memcmp(a, b, sizeof(*a)) == 0;
@@ -367,21 +382,24 @@ TEST(a_cut_walk_does_not_mend_what_is_missing)
 
 TEST(a_cut_walk_leaves_the_kept_one_alone)
 {
+	static struct stack uncut;
+
 	REQUIRE(start());
 	set_depth(6, 6, 1);
 	CHECK(send_is_whole(0));
 	set_depth(2, 2, 1);
 	set_depth(5, 5, 2);
-	stack.native_outcome = WALK_UNREADABLE;
+	uncut = stack;
+	cut_native(1);
 	CHECK(send_is_whole(0));
 	CHECK_EQ(record->base_native, 0);
 	CHECK_EQ(record->base_interp, 2);
-	stack.native_outcome = WALK_ROOT;
-	stack.interp_outcome = WALK_LIMIT;
+	stack = uncut;
+	cut_interp(1);
 	CHECK(send_is_whole(0));
 	CHECK_EQ(record->base_native, 2);
 	CHECK_EQ(record->base_interp, 0);
-	stack.interp_outcome = WALK_ROOT;
+	stack = uncut;
 	CHECK(send_is_whole(0));
 	CHECK_EQ(record->base_native, 5);
 	CHECK_EQ(record->base_interp, 5);
@@ -513,9 +531,11 @@ static void random_stack(struct stack *threads)
 	set_depth(MIN(native, (uint32_t)RPROF_MAX_NATIVE), MIN(interp, (uint32_t)RPROF_MAX_INTERP),
 	        random_below(1 << 20));
 	stack.nr_kernel = random_below(3) ? 0 : random_below(RPROF_MAX_KERNEL + 1);
-	stack.native_outcome = random_below(8) ? WALK_ROOT : WALK_UNREADABLE;
-	stack.interp_outcome = random_below(8) ? WALK_ROOT : WALK_LIMIT;
 	threads[thread] = stack;
+	if (random_below(8) == 0)
+		cut_native(random_below(stack.nr_native + 1));
+	if (random_below(8) == 0)
+		cut_interp(random_below(stack.nr_interp + 1));
 }
 
 /* one_in: of so many records one is not sent, and (hidden) one more gets lost without anybody
