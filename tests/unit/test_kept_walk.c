@@ -523,6 +523,8 @@ static void random_stack(struct stack *threads)
 	stack = threads[thread];
 	stack.tgid = 1 + thread % 2;
 	stack.tid = 1000 + thread;
+	stack.native_outcome = WALK_ROOT;
+	stack.interp_outcome = WALK_ROOT;
 	native = random_below(stack.nr_native + 1);
 	interp = random_below(stack.nr_interp + 1);
 	set_depth(native, interp, 0);
