@@ -29,6 +29,9 @@
 #define VM_FRAME_FLAG_BMETHOD 0x0040
 #define VM_FRAME_FLAG_CFRAME  0x0080
 #define VM_ENV_FLAG_LOCAL     0x0002
+/* The collector's note in an environment on the heap, which threads may share: it says nothing of
+ * the frame and changes while another thread is interrupted. */
+#define VM_ENV_FLAG_WB_REQUIRED 0x0008
 
 /* The flags word of an object: enum ruby_value_type, value_type.h; enum imemo_type,
  * internal/imemo.h; the same from 2.7 to 4.0. */

@@ -42,7 +42,7 @@ SUBPROGRAM int check_frame_read(struct scratch *s, __u64 cfp)
 			return 0;
 		}
 		if (hop == 0)
-			s->frame.flags = (__u32)flags;
+			s->frame.flags = (__u32)flags & ~VM_ENV_FLAG_WB_REQUIRED;
 		if (flags & (VM_ENV_FLAG_LOCAL | VM_FRAME_FLAG_BMETHOD)) {
 			s->frame.method = method;
 			return 0;

@@ -196,7 +196,7 @@ SUBPROGRAM int ruby_frame_read(struct scratch *s, __u64 cfp)
 	if (ruby_env_read(s, ep, 1)) {
 		extra |= INTERP_F_EP_FAULT;
 	} else {
-		s->frame.flags = (__u32)s->env[2];
+		s->frame.flags = (__u32)s->env[2] & ~VM_ENV_FLAG_WB_REQUIRED;
 		if (!(s->env[2] & (VM_ENV_FLAG_LOCAL | VM_FRAME_FLAG_BMETHOD)))
 			extra |= ruby_method_find(s);
 		if (!(extra & (INTERP_F_EP_FAULT | INTERP_F_EP_HOPS)))
@@ -259,7 +259,8 @@ static __always_inline void ruby_compare(struct scratch *s, const struct kept_wa
 		if (s->ruby.cfp_jit_return && window_word(&s->frames, off + s->ruby.cfp_jit_return))
 			extra = INTERP_F_JIT;
 		if (k->env_method != method || k->frame.method != method ||
-		        k->frame.flags != (__u32)flags || k->frame.extra != extra ||
+		        k->frame.flags != ((__u32)flags & ~VM_ENV_FLAG_WB_REQUIRED) ||
+		        k->frame.extra != extra ||
 		        k->frame.code != window_word(&s->frames, off + s->ruby.cfp_iseq))
 			break;
 		if (k->frame.pc != window_word(&s->frames, off + s->ruby.cfp_pc) &&
