@@ -37,7 +37,7 @@ cli_obj := $(cli_src:%.c=$(O)/%.o)
 # What a user of the tables, the stitcher or the exporters links: everything but cli/.
 unit    := $(patsubst tests/unit/%.c,$(O)/tests/unit/%,$(wildcard tests/unit/test_*.c))
 
-.PHONY: all lib setup setup-check demo check check-unit check-lint check-bpf check-e2e check-browser \
+.PHONY: all lib setup setup-check demo check check-unit check-lint check-bpf check-walk check-e2e check-browser \
 	bench bench-note install uninstall clean help format unit-programs compile_commands.json
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -127,8 +127,9 @@ unit-programs: $(unit)
 check: ## all tests; installs what they need (T=name for one)
 	$(Q)tools/setup check
 	$(Q)$(MAKE) --no-print-directory $(JOBS) all
+	$(Q)$(MAKE) --no-print-directory $(JOBS) CHECK=1 all
 	$(Q)$(MAKE) --no-print-directory $(JOBS) SAN=address,undefined unit-programs
-	$(Q)tests/run lint unit bpf e2e browser -- '$(T)'
+	$(Q)tests/run lint unit bpf walk e2e browser -- '$(T)'
 
 check-unit: ## unit tests under ASan and UBSan, no root (T=name for one)
 	$(Q)$(MAKE) --no-print-directory $(JOBS) SAN=address,undefined unit-programs
@@ -139,6 +140,10 @@ check-lint: all ## layers, format, both compilers, manual against --help
 
 check-bpf: all ## the BPF programs load within their budget (root)
 	$(Q)tests/run bpf -- '$(T)'
+
+check-walk: all ## the fast walk against the plain one, and its budget of reads and bytes (root)
+	$(Q)$(MAKE) --no-print-directory $(JOBS) CHECK=1 all
+	$(Q)tests/run walk -- '$(T)'
 
 check-e2e: all ## recordings of programs that know their own stack (root)
 	$(Q)tests/run e2e -- '$(T)'
@@ -195,7 +200,7 @@ compile_commands.json: ## for clangd and clang-tidy
 
 clean: ## remove what was built (not the unpacked Rubies)
 	rm -rf build-san build/rprof build/librprof.a build/setup.log demo.html demo.rprof compile_commands.json \
-		$(addprefix build/,base bpf symbolizer runtimes profile cli tests demo test-logs bench)
+		$(addprefix build/,base bpf check symbolizer runtimes profile cli tests demo test-logs bench)
 
 format: ## clang-format all sources
 	clang-format -i $$(git ls-files '*.c' '*.h')

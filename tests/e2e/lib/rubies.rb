@@ -59,19 +59,21 @@ module Rubies
   # Directory of the extensions for this version, built when a source is newer.
   def ext(version)
     dir = File.join(BUILD, "tests/ext-#{version}")
-    FileUtils.mkdir_p(dir)
+    Dir[File.join(E2E, "ext/*.c")].each { |source| compile(version, source, File.join(dir, File.basename(source, ".c") + ".so")) }
+    dir
+  end
+
+  # A shared object of one C file, with this version's headers, built when the source is newer.
+  def compile(version, source, so, *flags)
+    return if File.exist?(so) && File.mtime(so) > File.mtime(source)
+    FileUtils.mkdir_p(File.dirname(so))
     prefix = version == "3.1" ? "" : tree
     include = version == "3.1" ? "ruby-3.1.0" : "ruby-3.3.0"
-    Dir[File.join(E2E, "ext/*.c")].each do |source|
-      so = File.join(dir, File.basename(source, ".c") + ".so")
-      next if File.exist?(so) && File.mtime(so) > File.mtime(source)
-      command = [ENV.fetch("CC", "cc"), "-shared", "-fPIC", "-O2", "-g", "-fno-optimize-sibling-calls", "-Wall", "-Wextra",
-                 "-Werror", "-Wno-unused-parameter", "-isystem", "#{prefix}/usr/include/#{include}",
-                 "-isystem", "#{prefix}/usr/include/x86_64-linux-gnu/#{include}",
-                 "-o", "#{so}.new", source, "-lgcc_s"]
-      system(*command, exception: true)
-      File.rename("#{so}.new", so)
-    end
-    dir
+    command = [ENV.fetch("CC", "cc"), "-shared", "-fPIC", "-O2", "-g", "-fno-optimize-sibling-calls", "-Wall", "-Wextra",
+               "-Werror", "-Wno-unused-parameter", "-isystem", "#{prefix}/usr/include/#{include}",
+               "-isystem", "#{prefix}/usr/include/x86_64-linux-gnu/#{include}", *flags,
+               "-o", "#{so}.new", source, "-lgcc_s"]
+    system(*command, exception: true)
+    File.rename("#{so}.new", so)
   end
 end
