@@ -1,4 +1,5 @@
 #include "symbolizer/target.h"
+#include "base/base.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -10,7 +11,7 @@
 #include <unistd.h>
 #include <fcntl.h>
 
-enum { STAT_SZ = 4096 };
+enum { STAT_SZ = 4096, MAX_PIECES = 256 };
 
 /* The first line of a small file of /proc, without its newline. 0 or -errno. */
 static int proc_read(const char *path, char *out, size_t n)
@@ -228,6 +229,40 @@ int target_read(const struct target *t, uint64_t addr, void *out, size_t n)
 	if (addr + n < addr)
 		return -EFAULT;
 	return t->read(t, addr, out, n);
+}
+
+/* One system call for the first of them; how many it read whole. */
+static size_t read_process_pieces(const struct target *t, const struct target_piece *v, size_t nr)
+{
+	struct iovec local[MAX_PIECES], remote[MAX_PIECES];
+	size_t whole = 0;
+	ssize_t got;
+
+	nr = MIN(nr, (size_t)MAX_PIECES);
+	for (size_t i = 0; i < nr; i++) {
+		local[i] = (struct iovec){.iov_base = v[i].out, .iov_len = v[i].n};
+		remote[i] =
+		        (struct iovec){.iov_base = (void *)(uintptr_t)v[i].addr, .iov_len = v[i].n};
+	}
+	got = process_vm_readv(t->pid, local, nr, remote, nr, 0);
+	for (; whole < nr && got >= (ssize_t)v[whole].n; whole++)
+		got -= (ssize_t)v[whole].n;
+	return whole;
+}
+
+size_t target_read_pieces(const struct target *t, const struct target_piece *v, size_t nr)
+{
+	size_t done = 0;
+
+	while (done < nr) {
+		if (t->read == target_read_process)
+			done += read_process_pieces(t, v + done, nr - done);
+		/* What cut it short may have been a signal. */
+		if (done < nr && target_read(t, v[done].addr, v[done].out, v[done].n) != 0)
+			break;
+		done += done < nr;
+	}
+	return done;
 }
 
 int target_read_u64(const struct target *t, uint64_t addr, uint64_t *out)

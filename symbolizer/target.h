@@ -29,6 +29,17 @@ bool target_is_alive(const struct target *t);
 
 /* All n bytes or nothing. 0, -EFAULT (not mapped), -ESRCH (gone), -EPERM. */
 int target_read(const struct target *t, uint64_t addr, void *out, size_t n);
+
+struct target_piece {
+	uint64_t addr;
+	void *out;
+	size_t n;
+};
+/*
+ * Reads pieces in their order, in as few system calls as there can be: each piece is as it was
+ * after the one before it had been read. Returns how many, from the first, were read whole.
+ */
+size_t target_read_pieces(const struct target *t, const struct target_piece *v, size_t nr);
 int target_read_u64(const struct target *t, uint64_t addr, uint64_t *out);
 int target_read_u32(const struct target *t, uint64_t addr, uint32_t *out);
 /* n bytes and a NUL: out has room for n + 1. */

@@ -92,6 +92,33 @@ TEST(a_read_that_runs_off_the_mapping_fails_as_a_whole)
 	munmap(p, 4096);
 }
 
+TEST(pieces_are_read_up_to_the_first_that_cannot_be)
+{
+	static uint64_t there[600];
+	uint64_t got[ARRAY_SIZE(there)] = {0};
+	struct target_piece pieces[ARRAY_SIZE(there)];
+	struct target t;
+	struct err err;
+
+	for (size_t i = 0; i < ARRAY_SIZE(there); i++) {
+		there[i] = i + 1;
+		pieces[i] = (struct target_piece){
+		        (uint64_t)(uintptr_t)&there[i], &got[i], sizeof(got[i])};
+	}
+	REQUIRE(target_open(&t, getpid(), &err) == 0);
+	CHECK_EQ(target_read_pieces(&t, pieces, ARRAY_SIZE(there)), ARRAY_SIZE(there));
+	CHECK(memcmp(got, there, sizeof(there)) == 0);
+	for (size_t bad = 0; bad < ARRAY_SIZE(there); bad += 100) {
+		uint64_t addr = pieces[bad].addr;
+
+		pieces[bad].addr = 8;
+		CHECK_EQ(target_read_pieces(&t, pieces, ARRAY_SIZE(there)), bad);
+		pieces[bad].addr = addr;
+	}
+	CHECK_EQ(target_read_pieces(&t, pieces, 0), 0);
+	target_close(&t);
+}
+
 TEST(a_process_that_is_not_there_cannot_be_opened)
 {
 	struct target t = {.pid = 77};
