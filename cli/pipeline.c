@@ -34,6 +34,12 @@ struct held {
 	struct held *next;
 };
 
+/* A frame of the interpreter that the recording has, known by its strings' addresses. */
+struct seen_frame {
+	struct frame frame;
+	uint32_t id;
+};
+
 struct pipeline {
 	struct recording *rec;
 	struct kallsyms *kallsyms;
@@ -52,7 +58,10 @@ struct pipeline {
 	struct held *named, **last_named;
 	size_t waiting_sz; /* bytes of records that are named and not stored */
 	/* the storing thread's */
-	struct hash64 threads; /* pid << 32 | tid -> id in the recording */
+	struct hash64 threads;   /* pid << 32 | tid -> id in the recording */
+	struct hash64 by_frame;  /* hash of a frame -> index in seen */
+	struct seen_frame *seen; /* owned */
+	size_t nr_seen, cap_seen;
 	struct held *first, **last;
 	size_t nr_held;
 	bool learnt;
@@ -75,6 +84,7 @@ int pipeline_new(struct recording *rec, struct kallsyms *kallsyms, uint32_t rate
 	pl->kallsyms = kallsyms;
 	pl->period_ns = rate_hz != 0 ? 1000000000ULL / rate_hz : 0;
 	hash64_init(&pl->threads);
+	hash64_init(&pl->by_frame);
 	hash64_init(&pl->names_due);
 	pthread_mutex_init(&pl->lock, NULL);
 	pl->last_named = &pl->named;
@@ -116,6 +126,8 @@ void pipeline_free(struct pipeline *pl)
 	}
 	pthread_mutex_destroy(&pl->lock);
 	hash64_release(&pl->threads);
+	hash64_release(&pl->by_frame);
+	free(pl->seen);
 	hash64_release(&pl->names_due);
 	hash64_release(&pl->kernel_frames);
 	hash64_release(&pl->syscall_triggers);
@@ -201,6 +213,8 @@ static void name_interp_frames(struct held *h)
 	const struct interp_frame *frames = record_interp(s);
 	bool skip = false;
 
+	if (h->ops->reread != NULL)
+		h->ops->reread(h->rt, frames, s->nr_interp, s->gc_gen);
 	for (size_t i = 0; i < s->nr_interp; i++) {
 		struct interp_desc desc;
 
@@ -247,6 +261,40 @@ static void push_frame(struct pipeline *pl, const struct frame *f)
 
 	if (pl->nr_ids < MAX_FRAMES && recording_intern_frame(pl->rec, f, &id) == 0)
 		pl->ids[pl->nr_ids++] = id;
+}
+
+static void remember_frame(struct pipeline *pl, uint64_t key, const struct frame *f, uint32_t id)
+{
+	if (pl->nr_seen == pl->cap_seen) {
+		size_t cap = pl->cap_seen != 0 ? pl->cap_seen * 2 : 256;
+		struct seen_frame *seen = reallocarray(pl->seen, cap, sizeof(*seen));
+
+		if (seen == NULL)
+			return;
+		pl->seen = seen;
+		pl->cap_seen = cap;
+	}
+	if (hash64_put(&pl->by_frame, key, pl->nr_seen) == 0)
+		pl->seen[pl->nr_seen++] = (struct seen_frame){*f, id};
+}
+
+/* Its strings live as long as the interpreter, that is longer than the pipeline: the recording need
+ * not compare them each time. */
+static void push_interp(struct pipeline *pl, const struct frame *f)
+{
+	uint64_t key = hash_bytes(f, sizeof(*f), 0);
+	const uint64_t *found = hash64_find(&pl->by_frame, key);
+	uint32_t id;
+
+	if (pl->nr_ids == MAX_FRAMES)
+		return;
+	if (found != NULL && memcmp(&pl->seen[*found].frame, f, sizeof(*f)) == 0) {
+		pl->ids[pl->nr_ids++] = pl->seen[*found].id;
+	} else if (recording_intern_frame(pl->rec, f, &id) == 0) {
+		pl->ids[pl->nr_ids++] = id;
+		if (found == NULL)
+			remember_frame(pl, key, f, id);
+	}
 }
 
 /* The frames at one address, the outermost function first. */
@@ -355,7 +403,7 @@ static void push_items(struct pipeline *pl, struct held *h, size_t nr)
 			push_native(pl, process_native(h->process, NATIVE_PC(natives[item->index]),
 			                        natives[item->index] & NATIVE_INTERRUPTED));
 		} else if (h->infos[item->index].frame.name != NULL) {
-			push_frame(pl, &h->infos[item->index].frame);
+			push_interp(pl, &h->infos[item->index].frame);
 		}
 	}
 	if (gc_at == nr)

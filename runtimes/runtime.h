@@ -78,6 +78,11 @@ struct runtime_ops {
 	void (*frame_class)(
 	        const struct runtime *rt, const struct interp_frame *f, struct interp_desc *out);
 
+	/* Once before the frames of a sample are resolved: what resolve() would look at again,
+	 * frame by frame, is read at once. Changes no name. May be NULL. */
+	void (*reread)(
+	        struct runtime *rt, const struct interp_frame *frames, size_t nr, uint64_t gc_gen);
+
 	/*
 	 * Names a frame. leaf: it is the innermost interpreter frame of its sample. gc_gen: of the
 	 * sample (see struct rprof_sample); the runtime compares it with what it reads now, to know

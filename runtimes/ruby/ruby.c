@@ -173,6 +173,7 @@ const struct runtime_ops ruby_runtime = {
         .free = ruby_free,
         .walker_config = ruby_walker_config,
         .frame_class = ruby_frame_class,
+        .reread = ruby_reread,
         .resolve = ruby_resolve,
         .native_role = ruby_native_role,
         .native_name = ruby_native_name,

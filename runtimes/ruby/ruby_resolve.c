@@ -9,8 +9,8 @@
  * that no interval covers is not given a name that may be another's.
  */
 #include "base/hash.h"
+#include "runtimes/ruby/ruby_cache.h"
 #include "runtimes/ruby/ruby_line.h"
-#include "runtimes/ruby/ruby_runtime.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,52 +32,17 @@ enum {
 	VM_METHOD_TYPE_ALIAS = 6,
 	VM_METHOD_TYPE_REFINED = 11,
 
-	IFUNC_FUNC = 16,   /* offset in struct vm_ifunc */
-	MAX_BODY_SZ = 512, /* no release's rb_iseq_constant_body is larger */
+	IFUNC_FUNC = 16, /* offset in struct vm_ifunc */
 	MAX_PARENTS = 64,
 	MAX_ALIASES = 8,
 	MAX_INSNS = 1 << 22,
-	NR_IDENTITY = 6,
-	IMEMO_BITS = RUBY_T_MASK | 15 << 12,
 	NR_TRIES = 3,
 	GEN_MARKING = 1,
 	GEN_SWEEPING = 2,
-	FL_PROMOTED = 1 << 5,
-	FL_PROMOTED1 = 1 << 6,
 };
 
 static const char unverified_name[] = "(code freed before it was read)";
 static const char unreadable_name[] = "(unreadable)";
-
-/* What is known of the object at one address. */
-struct object {
-	uint64_t gen_lo, gen_hi; /* orders of generations: the object was the same in all of them */
-	uint64_t identity[NR_IDENTITY];
-	uint32_t version; /* changes when the address holds another object */
-	bool valid;       /* false: it could not be read */
-	bool old;         /* a collection has found it alive */
-};
-
-struct code {
-	struct object object;
-	uint64_t encoded;
-	uint32_t size, first_line;
-	const char *path;
-	const char *prefix;     /* "", "block in ", "block (2 levels) in " */
-	const char *base_label; /* of the method, class body or file that it belongs to */
-	bool base_is_method, skip_next;
-	uint64_t func; /* an ifunc's */
-	struct ruby_lines lines;
-};
-
-struct method {
-	struct object object;
-	bool none;         /* a cref: the frame has no method entry */
-	const char *owner; /* permanent class path, NULL: none */
-	char separator;    /* '#', or '.' when it is owner's singleton's */
-	const char *name;  /* original name; NULL: unknown */
-	uint64_t func;     /* of a C function, 0: it is none */
-};
 
 /* A frame's label, made of its code and its method. */
 struct label {
@@ -86,11 +51,6 @@ struct label {
 	struct code *code;     /* NULL: a C function's frame */
 	struct method *method; /* NULL: none was sent */
 	const char *name, *owner;
-};
-
-struct ruby_cache {
-	struct hash64 codes, methods, labels, ids,
-	        strings; /* addresses of the structures as values */
 };
 
 /* ---- strings ------------------------------------------------------------------------------- */
@@ -140,13 +100,6 @@ static const char *intern_id(struct runtime *rt, uint64_t id)
 
 /* ---- generations ---------------------------------------------------------------------------- */
 
-/* gc_gen is count << 2 | mode, mode 0 none, 1 mark, 2 sweep; a collection goes 1, 2, 0. So that
- * numbers ascend: */
-static uint64_t gen_order(uint64_t gen)
-{
-	return (gen & ~3ULL) | ((gen & 3) == 0 ? 3 : gen & 3);
-}
-
 /*
  * Is an object that stood on a stack at generation `sample` still there at `now` (both as orders)?
  * What is reachable while nothing is being marked lives until the next collection has marked; what
@@ -174,63 +127,18 @@ static uint64_t gen_since(uint64_t now, bool old)
 	return ((now >> 2) - 1) << 2 | GEN_SWEEPING;
 }
 
-/* gc.h, RVALUE_OLD_P: until 3.2 the age is two bits in the flags, since 3.3 old is one bit. */
-static bool object_is_old(const struct runtime *rt, uint64_t flags)
-{
-	uint64_t bits =
-	        rt->l->since >= RUBY_VERSION(3, 3, 0) ? FL_PROMOTED : FL_PROMOTED | FL_PROMOTED1;
-
-	return (flags & bits) == bits;
-}
-
-int ruby_gc_gen(const struct runtime *rt, uint64_t *gen)
-{
-	uint64_t flags, count = 0, objspace = rt->proc.objspace_addr;
-	uint32_t off = rt->proc.objspace_flags;
-	int rc;
-
-	rc = target_read_u64(&rt->target, objspace + (off & ~7U), &flags);
-	if (rc == 0 && rt->proc.objspace_gc_count != 0)
-		rc = target_read_u64(&rt->target, objspace + rt->proc.objspace_gc_count, &count);
-	if (rc == 0)
-		*gen = count << 2 | (flags >> (off & 7) * 8 & 3);
-	return rc;
-}
-
 static uint64_t order_now(const struct runtime *rt)
 {
 	uint64_t gen;
 
-	return ruby_gc_gen(rt, &gen) == 0 ? gen_order(gen) : 0;
+	return ruby_gc_gen(rt, &gen) == 0 ? ruby_gen_order(gen) : 0;
 }
 
 /* ---- iseqs ---------------------------------------------------------------------------------- */
 
-struct body {
-	uint8_t bytes[MAX_BODY_SZ];
-	uint64_t addr;
-	bool old; /* the iseq that it belongs to */
-};
-
-static uint64_t word(const uint8_t *p, size_t off)
+static int body_read(const struct runtime *rt, uint64_t iseq, struct ruby_body *out)
 {
-	uint64_t v;
-
-	memcpy(&v, p + off, sizeof(v));
-	return v;
-}
-
-static uint32_t half(const uint8_t *p, size_t off)
-{
-	uint32_t v;
-
-	memcpy(&v, p + off, sizeof(v));
-	return v;
-}
-
-static int body_read(const struct runtime *rt, uint64_t iseq, struct body *out)
-{
-	uint64_t head[5];
+	uint64_t head[RUBY_HEAD_WORDS];
 	int rc;
 
 	if (!ruby_is_heap(iseq))
@@ -238,64 +146,25 @@ static int body_read(const struct runtime *rt, uint64_t iseq, struct body *out)
 	rc = target_read(&rt->target, iseq, head, sizeof(head));
 	if (rc != 0)
 		return rc;
-	out->old = object_is_old(rt, head[0]);
-	out->addr = head[rt->l->iseq.body / 8];
-	if (ruby_imemo_type(head[0]) != imemo_iseq || !ruby_is_heap(out->addr))
+	out->old = ruby_object_is_old(rt, head[0]);
+	out->addr = ruby_iseq_body(rt, head);
+	if (out->addr == 0)
 		return -EINVAL;
-	return target_read(&rt->target, out->addr, out->bytes, MIN(rt->l->iseq.sz, MAX_BODY_SZ));
-}
-
-static uint32_t body_first_line(const struct runtime *rt, const struct body *b)
-{
-	if (rt->l->iseq.first_lineno_is_value) {
-		int64_t fixnum = (int64_t)word(b->bytes, rt->l->iseq.first_lineno);
-
-		return fixnum > 0 && (fixnum & 1) ? (uint32_t)(fixnum >> 1) : 0;
-	}
-	return half(b->bytes, rt->l->iseq.first_lineno) <= INT32_MAX
-	               ? half(b->bytes, rt->l->iseq.first_lineno)
-	               : 0;
-}
-
-/* The head of a string object, with the characters of a short string: its content, for telling two
- * of them apart. */
-static uint64_t string_fingerprint(const struct runtime *rt, uint64_t string)
-{
-	uint8_t head[40];
-
-	if (!ruby_is_heap(string) || target_read(&rt->target, string, head, sizeof(head)) != 0)
-		return 0;
-	/* The first word holds marks of the collector: flags, of which only the embedded length is
-	 * of interest. */
-	return hash_bytes(head + 16, sizeof(head) - 16, string);
-}
-
-/*
- * What tells two iseqs at one address apart. Addresses alone do not: a program that defines and
- * frees methods in a loop, and compacts its heap, gets the same ones again.
- */
-static void body_identity(const struct runtime *rt, const struct body *b, uint64_t *id)
-{
-	id[0] = b->addr;
-	id[1] = word(b->bytes, rt->l->iseq.iseq_encoded);
-	id[2] = string_fingerprint(rt, word(b->bytes, rt->l->iseq.label));
-	id[3] = word(b->bytes, rt->l->iseq.pathobj);
-	id[4] = body_first_line(rt, b);
-	id[5] = (uint64_t)half(b->bytes, rt->l->iseq.iseq_size) << 32 |
-	        half(b->bytes, rt->l->iseq.type);
+	return target_read(&rt->target, out->addr, out->bytes, ruby_body_sz(rt));
 }
 
 /*
  * The label as Ruby 3.4 makes it (vm_backtrace.c, calculate_iseq_label): a block is "in" its
  * method, rescue, ensure and eval have the label of what they stand in.
  */
-static int code_label(struct runtime *rt, uint64_t iseq, const struct body *first, struct code *c)
+static int code_label(
+        struct runtime *rt, uint64_t iseq, const struct ruby_body *first, struct code *c)
 {
 	const struct ruby_layout *l = rt->l;
 	unsigned int levels = 0;
 	bool block = false;
 	char prefix[64] = "";
-	struct body *b;
+	struct ruby_body *b;
 	uint32_t type;
 	int rc = 0;
 
@@ -304,9 +173,9 @@ static int code_label(struct runtime *rt, uint64_t iseq, const struct body *firs
 		return -ENOMEM;
 	*b = *first;
 	for (int i = 0;; i++) {
-		uint64_t parent = word(b->bytes, l->iseq.parent_iseq);
+		uint64_t parent = ruby_word(b->bytes, l->iseq.parent_iseq);
 
-		type = half(b->bytes, l->iseq.type);
+		type = ruby_half(b->bytes, l->iseq.type);
 		if (type > ISEQ_TYPE_PLAIN)
 			rc = -EINVAL;
 		if (rc != 0 || type == ISEQ_TYPE_TOP || type == ISEQ_TYPE_CLASS ||
@@ -315,7 +184,7 @@ static int code_label(struct runtime *rt, uint64_t iseq, const struct body *firs
 		if (type == ISEQ_TYPE_BLOCK)
 			levels++;
 		block |= type == ISEQ_TYPE_BLOCK || type == ISEQ_TYPE_PLAIN;
-		if (parent == 0 || word(b->bytes, l->iseq.local_iseq) == iseq)
+		if (parent == 0 || ruby_word(b->bytes, l->iseq.local_iseq) == iseq)
 			break;
 		if (i == MAX_PARENTS) {
 			rc = -EINVAL;
@@ -332,7 +201,7 @@ static int code_label(struct runtime *rt, uint64_t iseq, const struct body *firs
 		else if (block)
 			snprintf(prefix, sizeof(prefix), "block in ");
 		c->prefix = intern(rt->cache, prefix);
-		c->base_label = intern_string(rt, word(b->bytes, l->iseq.label));
+		c->base_label = intern_string(rt, ruby_word(b->bytes, l->iseq.label));
 		c->base_is_method = type == ISEQ_TYPE_METHOD;
 		if (c->prefix == NULL || c->base_label == NULL)
 			rc = -EINVAL;
@@ -355,10 +224,10 @@ static const char *code_path(struct runtime *rt, uint64_t pathobj)
 }
 
 /* Lines are worth having, but a frame without them is still right. */
-static void code_lines(struct runtime *rt, const struct body *b, struct code *c)
+static void code_lines(struct runtime *rt, const struct ruby_body *b, struct code *c)
 {
 	const struct ruby_layout *l = rt->l;
-	size_t nr = half(b->bytes, l->iseq.insns_size), table_sz = ruby_succ_table_sz(c->size);
+	size_t nr = ruby_half(b->bytes, l->iseq.insns_size), table_sz = ruby_succ_table_sz(c->size);
 	uint8_t *entries, *table;
 
 	if (nr == 0 || nr > c->size)
@@ -366,9 +235,9 @@ static void code_lines(struct runtime *rt, const struct body *b, struct code *c)
 	entries = malloc(nr * l->iseq.entry_sz);
 	table = malloc(MAX(table_sz, (size_t)8));
 	if (entries != NULL && table != NULL &&
-	        target_read(&rt->target, word(b->bytes, l->iseq.insns_body), entries,
+	        target_read(&rt->target, ruby_word(b->bytes, l->iseq.insns_body), entries,
 	                nr * l->iseq.entry_sz) == 0 &&
-	        (nr == 1 || target_read(&rt->target, word(b->bytes, l->iseq.succ_index_table),
+	        (nr == 1 || target_read(&rt->target, ruby_word(b->bytes, l->iseq.succ_index_table),
 	                            table, table_sz) == 0)) {
 		struct ruby_lines lines;
 
@@ -382,8 +251,8 @@ static void code_lines(struct runtime *rt, const struct body *b, struct code *c)
 static int code_read(
         struct runtime *rt, const struct interp_frame *f, bool identity_only, struct code *c)
 {
-	struct body b;
-	uint64_t head[5];
+	struct ruby_body b;
+	uint64_t head[RUBY_HEAD_WORDS], string[RUBY_HEAD_WORDS];
 	uint32_t type;
 	int rc;
 
@@ -398,21 +267,27 @@ static int code_read(
 	rc = body_read(rt, f->code, &b);
 	if (rc != 0)
 		return rc;
-	body_identity(rt, &b, c->object.identity);
+	c->label = ruby_word(b.bytes, rt->l->iseq.label);
+	ruby_body_identity(rt, &b,
+	        ruby_is_heap(c->label) &&
+	                        target_read(&rt->target, c->label, string, sizeof(string)) == 0
+	                ? string
+	                : NULL,
+	        c->object.identity);
 	c->object.old = b.old;
 	if (identity_only)
 		return 0;
-	type = half(b.bytes, rt->l->iseq.type);
-	c->encoded = word(b.bytes, rt->l->iseq.iseq_encoded);
-	c->size = half(b.bytes, rt->l->iseq.iseq_size);
-	c->first_line = body_first_line(rt, &b);
+	type = ruby_half(b.bytes, rt->l->iseq.type);
+	c->encoded = ruby_word(b.bytes, rt->l->iseq.iseq_encoded);
+	c->size = ruby_half(b.bytes, rt->l->iseq.iseq_size);
+	c->first_line = ruby_body_first_line(rt, &b);
 	c->skip_next = type == ISEQ_TYPE_RESCUE || type == ISEQ_TYPE_ENSURE;
 	if (c->size == 0 || c->size > MAX_INSNS)
 		return -EINVAL;
 	rc = code_label(rt, f->code, &b, c);
 	if (rc != 0)
 		return rc;
-	c->path = code_path(rt, word(b.bytes, rt->l->iseq.pathobj));
+	c->path = code_path(rt, ruby_word(b.bytes, rt->l->iseq.pathobj));
 	code_lines(rt, &b, c);
 	return 0;
 }
@@ -452,10 +327,46 @@ static uint64_t method_func(const struct runtime *rt, const uint64_t *def)
 	return 0;
 }
 
+/*
+ * What was read of the same method entry by way of another object: each call of a method that sets
+ * $~ makes a new svar, with the old entry in it. An entry without an owner's name is not kept: its
+ * class may be given one.
+ */
+static bool method_recall(const struct ruby_cache *c, uint64_t me, struct method *m)
+{
+	const uint64_t *found = hash64_find(&c->entries, me);
+	const struct method *known =
+	        found != NULL ? (const struct method *)(uintptr_t)*found : NULL;
+
+	if (known == NULL || !ruby_is_same(known->object.identity, m->object.identity))
+		return false;
+	m->name = known->name;
+	m->owner = known->owner;
+	m->separator = known->separator;
+	m->func = known->func;
+	return true;
+}
+
+static void method_remember(struct ruby_cache *c, uint64_t me, const struct method *m)
+{
+	uint64_t *found = hash64_find(&c->entries, me);
+	struct method *copy;
+
+	if (m->owner == NULL || m->name == NULL)
+		return;
+	copy = found != NULL ? (struct method *)(uintptr_t)*found : malloc(sizeof(*copy));
+	if (copy == NULL)
+		return;
+	if (found == NULL && hash64_put(&c->entries, me, (uintptr_t)copy) != 0)
+		free(copy);
+	else
+		*copy = *m;
+}
+
 static int method_read(struct runtime *rt, uint64_t addr, bool identity_only, struct method *m)
 {
 	const struct ruby_layout *l = rt->l;
-	uint64_t entry[5], def[8] = {0}, me = addr, *id = m->object.identity;
+	uint64_t entry[RUBY_HEAD_WORDS], def[RUBY_DEF_WORDS] = {0}, me = addr;
 	struct ruby_class_name *class;
 	int rc, kind;
 
@@ -464,7 +375,7 @@ static int method_read(struct runtime *rt, uint64_t addr, bool identity_only, st
 	rc = target_read(&rt->target, addr, entry, sizeof(entry));
 	if (rc != 0)
 		return rc;
-	m->object.old = object_is_old(rt, entry[0]);
+	m->object.old = ruby_object_is_old(rt, entry[0]);
 	kind = ruby_imemo_type(entry[0]);
 	if (kind == imemo_svar) {
 		/* $~ and $_ of the method took the place of the entry, which stands in there. */
@@ -474,26 +385,21 @@ static int method_read(struct runtime *rt, uint64_t addr, bool identity_only, st
 			return -EINVAL;
 		kind = me == 0 ? imemo_cref : ruby_imemo_type(entry[0]);
 	}
+	m->entry = me;
 	if (kind == imemo_cref) {
 		m->none = true;
-		id[0] = entry[0] & IMEMO_BITS;
+		m->object.identity[0] = ruby_cref_identity(entry);
 		return 0;
 	}
 	if (kind != imemo_ment)
 		return -EINVAL;
 	if (!ruby_is_heap(entry[l->method.def / 8]))
 		return -EINVAL;
-	rc = target_read(
-	        &rt->target, entry[l->method.def / 8], def, MIN(l->method.sz, sizeof(def)));
+	rc = target_read(&rt->target, entry[l->method.def / 8], def, ruby_def_sz(rt));
 	if (rc != 0)
 		return rc;
-	id[0] = me;
-	id[1] = entry[l->method.def / 8];
-	id[2] = entry[l->method.owner / 8];
-	id[3] = entry[l->method.called_id / 8];
-	id[4] = def[l->method.method_serial / 8];
-	id[5] = def[l->method.original_id / 8] ^ (def[0] & 15);
-	if (identity_only)
+	ruby_method_identity(rt, me, entry, def, m->object.identity);
+	if (identity_only || method_recall(rt->cache, me, m))
 		return 0;
 	m->name = intern_id(rt, def[l->method.original_id / 8]);
 	m->func = method_func(rt, def);
@@ -506,6 +412,7 @@ static int method_read(struct runtime *rt, uint64_t addr, bool identity_only, st
 		m->separator = class->singleton ? '.' : '#';
 	}
 	free(class);
+	method_remember(rt->cache, me, m);
 	return 0;
 }
 
@@ -541,16 +448,10 @@ static struct method *method_find(struct ruby_cache *c, uint64_t addr)
 	return method;
 }
 
-/* Is the object known to be the one that a sample of this generation saw, without a look at it? */
-static bool object_covers(const struct object *o, uint64_t order)
-{
-	return o->valid && order >= o->gen_lo && order <= o->gen_hi;
-}
-
 /* The object that was read again is the same: its interval now ends later. */
 static bool object_same(const struct object *old, const struct object *new)
 {
-	return old->valid && memcmp(old->identity, new->identity, sizeof(old->identity)) == 0;
+	return old->valid && ruby_is_same(old->identity, new->identity);
 }
 
 /* A new object in the place of the old: what is known of it begins now, or with the sample that it
@@ -573,7 +474,7 @@ static uint32_t code_update(
 	struct code new;
 	uint64_t now;
 
-	if (object_covers(&c->object, order))
+	if (ruby_object_covers(&c->object, order))
 		return 0;
 	for (int i = 0; i < NR_TRIES; i++) {
 		bool identity_only = c->object.valid && i == 0 && order >= c->object.gen_lo;
@@ -602,7 +503,7 @@ static uint32_t code_update(
 		object_renew(&new.object, &c->object, order, now);
 		ruby_lines_release(&c->lines);
 		*c = new;
-		return object_covers(&c->object, order) ? 0 : INTERP_UNVERIFIED;
+		return ruby_object_covers(&c->object, order) ? 0 : INTERP_UNVERIFIED;
 	}
 	return INTERP_UNVERIFIED;
 }
@@ -612,7 +513,7 @@ static uint32_t method_update(struct runtime *rt, uint64_t addr, uint64_t order,
 	struct method new;
 	uint64_t now;
 
-	if (object_covers(&m->object, order))
+	if (ruby_object_covers(&m->object, order))
 		return 0;
 	for (int i = 0; i < NR_TRIES; i++) {
 		/* A class without a name may have been given one: it is read in full each time. */
@@ -643,7 +544,7 @@ static uint32_t method_update(struct runtime *rt, uint64_t addr, uint64_t order,
 			continue;
 		object_renew(&new.object, &m->object, order, now);
 		*m = new;
-		return object_covers(&m->object, order) ? 0 : INTERP_UNVERIFIED;
+		return ruby_object_covers(&m->object, order) ? 0 : INTERP_UNVERIFIED;
 	}
 	return INTERP_UNVERIFIED;
 }
@@ -762,7 +663,7 @@ void ruby_resolve(struct runtime *rt, const struct interp_frame *f, bool leaf, u
         struct interp_info *out)
 {
 	uint32_t magic = f->flags & VM_FRAME_MAGIC_MASK, flags = 0;
-	uint64_t order = gen_order(gc_gen);
+	uint64_t order = ruby_gen_order(gc_gen);
 	const struct label *label = NULL;
 	struct method *method = NULL;
 	struct code *code = NULL;
@@ -822,6 +723,7 @@ int ruby_cache_new(struct ruby_cache **out)
 		return -ENOMEM;
 	hash64_init(&c->codes);
 	hash64_init(&c->methods);
+	hash64_init(&c->entries);
 	hash64_init(&c->labels);
 	hash64_init(&c->ids);
 	hash64_init(&c->strings);
@@ -841,12 +743,14 @@ void ruby_cache_free(struct ruby_cache *c)
 {
 	if (c == NULL)
 		return;
+	free(c->batch);
 	for (size_t i = 0; i < c->codes.nr_slots; i++)
 		if (c->codes.slots[i].used)
 			ruby_lines_release(
 			        &((struct code *)(uintptr_t)c->codes.slots[i].value)->lines);
 	free_values(&c->codes);
 	free_values(&c->methods);
+	free_values(&c->entries);
 	free_values(&c->labels);
 	hash64_release(&c->ids);
 	free_values(&c->strings);

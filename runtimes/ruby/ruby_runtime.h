@@ -83,8 +83,12 @@ int ruby_cache_new(struct ruby_cache **out);
 void ruby_cache_free(struct ruby_cache *cache);
 void ruby_resolve(struct runtime *rt, const struct interp_frame *f, bool leaf, uint64_t gc_gen,
         struct interp_info *out);
+/* ruby_reread.c */
+void ruby_reread(struct runtime *rt, const struct interp_frame *frames, size_t nr, uint64_t gc_gen);
+/* ruby_resolve.c */
 void ruby_frame_class(
         const struct runtime *rt, const struct interp_frame *f, struct interp_desc *out);
+/* ruby_identity.c */
 /* What the kernel side sends as gc_gen, read now. 0 or -errno. */
 int ruby_gc_gen(const struct runtime *rt, uint64_t *gen);
 
