@@ -36,6 +36,8 @@ static void forget_infos(struct process *p)
 	}
 	p->nr_infos = 0;
 	hash64_clear(&p->addresses);
+	free(p->mapped);
+	p->mapped = NULL;
 }
 
 static int attach_runtime(struct process *p, struct err *err)
@@ -183,7 +185,7 @@ bool process_knows(const struct process *p, uint64_t pc)
 	return m != NULL && (m->prot & MAPS_PROT_EXEC);
 }
 
-enum mapping_kind process_mapping_kind(struct process *p, const struct mapping *m, struct dso **dso)
+static enum mapping_kind find_kind(struct process *p, const struct mapping *m, struct dso **dso)
 {
 	struct err ignored;
 
@@ -197,7 +199,36 @@ enum mapping_kind process_mapping_kind(struct process *p, const struct mapping *
 	return dso_unwind_table(*dso, &ignored) != NULL ? MAPPING_TABLE : MAPPING_NO_TABLE;
 }
 
-static uint8_t role_of(const struct process *p, struct dso *dso)
+/* NULL without memory. */
+static struct mapping_info *mapping_info(struct process *p, const struct mapping *m)
+{
+	struct mapping_info *info;
+	struct dso *dso;
+
+	if (p->mapped == NULL)
+		p->mapped = calloc(p->maps.nr, sizeof(*p->mapped));
+	if (p->mapped == NULL)
+		return NULL;
+	info = &p->mapped[m - p->maps.v];
+	if (!info->known) {
+		info->kind = (uint8_t)find_kind(p, m, &dso);
+		info->dso = dso;
+		info->known = true;
+	}
+	return info;
+}
+
+enum mapping_kind process_mapping_kind(struct process *p, const struct mapping *m, struct dso **dso)
+{
+	const struct mapping_info *info = mapping_info(p, m);
+
+	if (info == NULL)
+		return find_kind(p, m, dso);
+	*dso = info->dso;
+	return (enum mapping_kind)info->kind;
+}
+
+static uint8_t find_role(const struct process *p, struct dso *dso)
 {
 	if (p->ops != NULL && p->ops->dso(p->rt) == dso)
 		return ROLE_VM;
@@ -206,11 +237,25 @@ static uint8_t role_of(const struct process *p, struct dso *dso)
 	return dso_is_executable(dso) ? ROLE_PROGRAM : ROLE_LIB;
 }
 
+static uint8_t role_of(struct process *p, const struct mapping *m, struct dso *dso)
+{
+	struct mapping_info *info = mapping_info(p, m);
+
+	if (info == NULL)
+		return find_role(p, dso);
+	if (!info->has_role) {
+		info->role = find_role(p, dso);
+		info->has_role = true;
+	}
+	return info->role;
+}
+
 /* Frames of an address in a file. Returns how many. */
 static size_t resolve_in_file(struct process *p, const struct mapping *m, struct dso *dso,
         uint64_t lookup_pc, struct frame *frames, uint64_t *func_addr)
 {
 	uint64_t bias = 0, start, end;
+	uint8_t role;
 	size_t nr;
 
 	if (!dso_load_bias(dso, m, &bias))
@@ -223,9 +268,10 @@ static size_t resolve_in_file(struct process *p, const struct mapping *m, struct
 		*func_addr = start + bias;
 	else if (frames[nr - 1].func_addr != 0)
 		*func_addr = frames[nr - 1].func_addr + bias;
+	role = role_of(p, m, dso);
 	for (size_t i = 0; i < nr; i++) {
 		frames[i].kind = FRAME_NATIVE;
-		frames[i].role = role_of(p, dso);
+		frames[i].role = role;
 		frames[i].addr = lookup_pc;
 		frames[i].func_addr = *func_addr;
 		if (frames[i].library == NULL)

@@ -24,9 +24,18 @@ struct native_info {
 	uint32_t *ids;        /* owned; of the recording, 0: not interned yet */
 };
 
+/* What a mapping was found to be. */
+struct mapping_info {
+	bool known, has_role;
+	uint8_t kind; /* enum mapping_kind */
+	uint8_t role; /* enum frame_role, if has_role */
+	struct dso *dso;
+};
+
 struct process {
 	struct target target;
 	struct maps maps;
+	struct mapping_info *mapped;   /* owned; of each of maps, or NULL */
 	uint32_t generation;           /* of maps: counts their changes */
 	struct dso_cache *dsos;        /* borrowed */
 	const struct runtime_ops *ops; /* NULL: no interpreter */
