@@ -532,8 +532,8 @@ static int record(struct recorder *r, struct err *err)
 {
 	struct pollfd *fds = calloc(r->nr_processes + 2, sizeof(*fds));
 	uint64_t next_commit, next_progress, end;
+	bool tty = isatty(STDERR_FILENO), alive = true, commit, exits;
 	eventfd_t woken;
-	bool tty = isatty(STDERR_FILENO), alive = true;
 	int rc = 0;
 
 	if (fds == NULL)
@@ -557,13 +557,19 @@ static int record(struct recorder *r, struct err *err)
 				fds[nr_fds++] = (struct pollfd){
 				        .fd = r->processes[i]->target.pidfd, .events = POLLIN};
 		poll(fds, nr_fds, (int)wait_ms);
+		exits = false; /* known by the descriptors behind the first two */
+		for (size_t i = 2; i < nr_fds; i++)
+			exits |= fds[i].revents != 0;
 		eventfd_read(r->wake_fd, &woken);
 		pipeline_store(r->pipeline, false, refresh_process, r);
 		session_mapped(r->session, on_mapped, r);
-		alive = watch_processes(r);
-		reattach(r);
 		now = now_ns();
-		if (now >= next_commit) {
+		commit = now >= next_commit;
+		/* A pidfd tells at once; the rest is for the case that it does not. */
+		if (exits || commit)
+			alive = watch_processes(r);
+		reattach(r);
+		if (commit) {
 			set_losses(r);
 			rc = recording_commit(r->rec, err);
 			next_commit = now + COMMIT_MS * 1000000ULL;
