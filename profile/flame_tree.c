@@ -9,6 +9,8 @@
 
 /* What the coding of a node in the page leaves for frame numbers (profile/html/model.js). */
 enum { MAX_FRAMES = 1 << 28, LINE_BITS = 30 };
+/* A node with more children has them in a table too. */
+enum { FEW_CHILDREN = 8 };
 
 /* Makes room for one more element. */
 static int grow(void *array_ptr, size_t nr, size_t *cap, size_t element_sz)
@@ -130,31 +132,68 @@ static int frame_intern(struct flame_tree *t, struct flame_frame f, uint32_t *id
 	return 0;
 }
 
+static uint64_t node_key(uint32_t parent, uint32_t frame, enum flame_fold fold)
+{
+	return (uint64_t)parent << 32 | frame << 2 | fold;
+}
+
+/* 0: there is none. *nr_seen: how many children were looked at, one by one; more than FEW_CHILDREN:
+ * all are in the table. */
+static uint32_t child_find(const struct flame_tree *t, uint32_t parent, uint32_t frame,
+        enum flame_fold fold, size_t *nr_seen)
+{
+	uint32_t child = t->nodes[parent].first_child;
+	const uint64_t *known;
+
+	*nr_seen = 0;
+	for (; child != 0; child = t->nodes[child].next_sibling) {
+		if (++*nr_seen > FEW_CHILDREN) {
+			known = hash64_find(&t->node_ids, node_key(parent, frame, fold));
+			return known != NULL ? (uint32_t)*known : 0;
+		}
+		if (t->nodes[child].frame == frame && t->nodes[child].fold == fold)
+			return child;
+	}
+	return 0;
+}
+
+static int child_index(struct flame_tree *t, uint32_t child)
+{
+	const struct flame_node *n = &t->nodes[child];
+
+	return hash64_put(&t->node_ids, node_key(n->parent, n->frame, n->fold), child);
+}
+
 /* The child of *node with this frame; *node becomes it. */
 static int node_enter(struct flame_tree *t, uint32_t *node, uint32_t frame, enum flame_fold fold)
 {
-	uint64_t key = (uint64_t)*node << 32 | frame << 2 | fold, *known;
+	size_t nr_seen;
+	uint32_t child = child_find(t, *node, frame, fold, &nr_seen);
 	int rc;
 
-	known = hash64_find(&t->node_ids, key);
-	if (known != NULL) {
-		*node = (uint32_t)*known;
+	if (child != 0) {
+		*node = child;
 		return 0;
 	}
 	rc = grow(&t->nodes, t->nr_nodes, &t->cap_nodes, sizeof(*t->nodes));
-	if (rc == 0)
-		rc = hash64_put(&t->node_ids, key, t->nr_nodes);
 	if (rc != 0)
 		return rc;
-	t->nodes[t->nr_nodes] = (struct flame_node){
+	child = (uint32_t)t->nr_nodes++;
+	t->nodes[child] = (struct flame_node){
 	        .parent = *node,
 	        .next_sibling = t->nodes[*node].first_child,
 	        .frame = frame,
 	        .fold = fold,
 	};
-	t->nodes[*node].first_child = (uint32_t)t->nr_nodes;
-	*node = (uint32_t)t->nr_nodes++;
-	return 0;
+	t->nodes[*node].first_child = child;
+	if (nr_seen > FEW_CHILDREN) {
+		rc = child_index(t, child);
+	} else if (nr_seen == FEW_CHILDREN) {
+		for (uint32_t i = child; rc == 0 && i != 0; i = t->nodes[i].next_sibling)
+			rc = child_index(t, i);
+	}
+	*node = child;
+	return rc;
 }
 
 /* ---- marks ------------------------------------------------------------------------------------
@@ -212,16 +251,66 @@ static int mark_frame(struct flame_tree *t, uint8_t outcome, uint8_t reason, uin
 /* ---- stacks -----------------------------------------------------------------------------------
  */
 
+/* The step to one of the recording's stacks from its parent. */
+struct step {
+	uint32_t from, to; /* nodes; to 0: not known yet */
+	enum flame_fold fold;
+};
+
 struct collect {
 	struct flame_tree *tree;
 	uint32_t *shown; /* of view_apply */
 	size_t cap_shown;
+	/* By stack: stacks share their outer frames, of which all was found out with the first. */
+	struct step *steps;
+	size_t nr_steps;
 };
+
+static int reserve_steps(struct collect *c, uint32_t stack)
+{
+	size_t nr = MAX((size_t)stack + 1, c->nr_steps * 2);
+	struct step *steps;
+
+	if (stack < c->nr_steps)
+		return 0;
+	steps = reallocarray(c->steps, nr, sizeof(*steps));
+	if (steps == NULL)
+		return -ENOMEM;
+	memset(steps + c->nr_steps, 0, (nr - c->nr_steps) * sizeof(*steps));
+	c->steps = steps;
+	c->nr_steps = nr;
+	return 0;
+}
+
+/* From *node by frame i of the stack. */
+static int enter_frame(struct collect *c, const struct reader_stack *s, size_t i, uint32_t *node,
+        enum flame_fold fold)
+{
+	const struct frame *f = &s->frames[i];
+	struct flame_frame frame = {.line = f->line, .flags = f->flags};
+	struct step *step = &c->steps[s->stacks[i]];
+	uint32_t id, to = *node;
+	int rc;
+
+	if (step->to != 0 && step->from == *node && step->fold == fold) {
+		*node = step->to;
+		return 0;
+	}
+	rc = function_intern(c->tree, f, s->functions[i], &frame.function);
+	if (rc == 0)
+		rc = frame_intern(c->tree, frame, &id);
+	if (rc == 0)
+		rc = node_enter(c->tree, &to, id, fold);
+	if (rc != 0)
+		return rc;
+	*step = (struct step){.from = *node, .to = to, .fold = fold};
+	*node = to;
+	return 0;
+}
 
 static int enter_frames(struct collect *c, const struct reader_stack *s, uint32_t *node)
 {
 	const struct view view = {.mode = VIEW_DEFAULT};
-	struct flame_tree *t = c->tree;
 	size_t nr_shown, next = 0;
 	bool in_program = false;
 
@@ -235,22 +324,15 @@ static int enter_frames(struct collect *c, const struct reader_stack *s, uint32_
 	}
 	nr_shown = view_apply(&view, s->frames, s->nr_frames, c->shown);
 	for (size_t i = 0; i < s->nr_frames; i++) {
-		const struct frame *f = &s->frames[i];
-		struct flame_frame frame = {.line = f->line, .flags = f->flags};
 		bool shown = next < nr_shown && c->shown[next] == i;
-		uint32_t id;
 		int rc;
 
 		next += shown;
-		in_program |= is_interp(f);
-		rc = function_intern(t, f, s->functions[i], &frame.function);
-		if (rc == 0)
-			rc = frame_intern(t, frame, &id);
-		if (rc == 0)
-			rc = node_enter(t, node, id,
-			        shown        ? FOLD_NONE
-			        : in_program ? FOLD_VM
-			                     : FOLD_STARTUP);
+		in_program |= is_interp(&s->frames[i]);
+		rc = enter_frame(c, s, i, node,
+		        shown        ? FOLD_NONE
+		        : in_program ? FOLD_VM
+		                     : FOLD_STARTUP);
 		if (rc != 0)
 			return rc;
 	}
@@ -274,6 +356,8 @@ static int add_stack(const struct reader_stack *s, void *ctx)
 		rc = mark_frame(t, s->outcome, s->reason, &mark);
 	if (rc == 0 && marked && at_root)
 		rc = node_enter(t, &node, mark, FOLD_NONE);
+	if (rc == 0)
+		rc = reserve_steps(c, s->id);
 	if (rc == 0)
 		rc = enter_frames(c, s, &node);
 	if (rc == 0 && marked && !at_root)
@@ -393,6 +477,7 @@ int flame_tree_init(struct flame_tree *t, struct reader *reader, struct err *err
 		flame_tree_release(t);
 	}
 	free(c.shown);
+	free(c.steps);
 	return rc;
 }
 

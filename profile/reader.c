@@ -58,7 +58,7 @@ struct reader {
 	size_t depth_max;
 	/* Scratch for one stack, depth_max each. */
 	struct frame *out_frames;
-	uint32_t *out_ids, *out_functions;
+	uint32_t *out_ids, *out_functions, *out_stacks;
 };
 
 static int damaged(const struct reader *r, struct err *err, const char *what, int64_t id)
@@ -335,7 +335,9 @@ static int reader_load_all(struct reader *r, struct err *err)
 	r->out_frames = calloc(r->depth_max + 1, sizeof(*r->out_frames));
 	r->out_ids = calloc(r->depth_max + 1, sizeof(*r->out_ids));
 	r->out_functions = calloc(r->depth_max + 1, sizeof(*r->out_functions));
-	if (r->out_frames == NULL || r->out_ids == NULL || r->out_functions == NULL)
+	r->out_stacks = calloc(r->depth_max + 1, sizeof(*r->out_stacks));
+	if (r->out_frames == NULL || r->out_ids == NULL || r->out_functions == NULL ||
+	        r->out_stacks == NULL)
 		return err_set(err, -ENOMEM, "out of memory while reading %s", r->path);
 	return 0;
 }
@@ -381,6 +383,7 @@ void reader_free(struct reader *r)
 	free(r->out_frames);
 	free(r->out_ids);
 	free(r->out_functions);
+	free(r->out_stacks);
 	free(r->path);
 	free(r);
 }
@@ -464,6 +467,7 @@ static int emit(struct reader *r, const struct group_key *key, const struct grou
 	        .frames = r->out_frames,
 	        .frame_ids = r->out_ids,
 	        .functions = r->out_functions,
+	        .stacks = r->out_stacks,
 	};
 
 	for (uint32_t id = key->stack; id != 0; id = r->stacks[id - 1].parent) {
@@ -471,6 +475,10 @@ static int emit(struct reader *r, const struct group_key *key, const struct grou
 		const struct frame_row *row = &r->frames[frame - 1];
 
 		nr--;
+		/* Of the stack before: the frames up from here stand there already. */
+		if (r->out_stacks[nr] == id)
+			break;
+		r->out_stacks[nr] = id;
 		r->out_ids[nr] = frame;
 		r->out_functions[nr] = row->function;
 		r->out_frames[nr] = r->functions[row->function - 1];

@@ -78,6 +78,8 @@ struct reader_stack {
 	const uint32_t *frame_ids;  /* nr_frames; equal ids are equal frames */
 	const uint32_t *functions; /* nr_frames; equal ids are the same function at whatever line or
 	                              address */
+	const uint32_t *stacks; /* nr_frames; id of the stack up to and with this frame, none above
+	                           the last one's */
 };
 
 /* Anything but 0 ends the iteration and is returned. */

@@ -115,6 +115,50 @@ TEST(a_stack_that_is_not_exact_has_one_node_more_at_the_end_where_it_was_cut)
 	reader_free(reader);
 }
 
+/* Callees at two addresses each: two stacks of the recording, one node. */
+TEST(a_function_with_many_callees_has_each_once)
+{
+	const struct recording_process process = {.pid = 7, .comm = "c", .command_line = "c"};
+	struct recording_sample sample = {.weight = 5, .outcome = STACK_EXACT};
+	struct frame caller = {.kind = FRAME_INTERP, .name = "<main>", .path = "a.rb"},
+	             callee = caller;
+	enum { NR_CALLEES = 40 };
+	struct reader *reader = NULL;
+	struct recording *rec;
+	struct flame_tree tree;
+	uint32_t ids[2], process_id;
+	char name[32];
+
+	snprintf(path, sizeof(path), "/tmp/rprof-flamegraph-XXXXXX");
+	close(mkstemp(path));
+	unlink(path);
+	REQUIRE(recording_create(path, &rec, NULL) == 0);
+	recording_add_process(rec, &process, &process_id);
+	recording_add_thread(rec, process_id, 7, "c", NULL, &sample.thread);
+	recording_add_trigger(rec, "cpu", "ns", &sample.trigger);
+	recording_intern_frame(rec, &caller, &ids[0]);
+	callee.name = name;
+	for (uint64_t addr = 1; addr <= 2; addr++) {
+		for (int i = 0; i < NR_CALLEES; i++) {
+			snprintf(name, sizeof(name), "callee %d", i);
+			callee.addr = addr;
+			recording_intern_frame(rec, &callee, &ids[1]);
+			recording_intern_stack(rec, ids, ARRAY_SIZE(ids), &sample.stack);
+			recording_add_sample(rec, &sample);
+		}
+	}
+	REQUIRE(recording_close(rec, NULL) == 0 && reader_open(path, &reader, NULL) == 0);
+	unlink(path);
+	REQUIRE(flame_tree_init(&tree, reader, NULL) == 0);
+	CHECK_EQ(tree.nr_stacks, 2 * NR_CALLEES);
+	CHECK_EQ(tree.nr_nodes, 1 + 1 + NR_CALLEES);
+	CHECK_EQ(tree.nr_weights, NR_CALLEES);
+	for (size_t i = 0; i < tree.nr_weights; i++)
+		CHECK_EQ(tree.weights[i].nr_samples, 2);
+	flame_tree_release(&tree);
+	reader_free(reader);
+}
+
 TEST(no_samples_unknown_triggers_and_unknown_threads_are_refused)
 {
 	struct reader *reader = make_reader("A#b", 0);
