@@ -192,6 +192,40 @@ static uint32_t nr_kept_walks(const struct session *s)
 	return nr;
 }
 
+static void unmap_tables(struct session *s)
+{
+	if (s->rows != NULL)
+		munmap(s->rows, s->rows_sz);
+	if (s->pages != NULL)
+		munmap(s->pages, s->pages_sz);
+	if (s->rules != NULL)
+		munmap(s->rules, s->rules_sz);
+	s->rows = NULL;
+	s->pages = NULL;
+	s->rules = NULL;
+}
+
+/* Only while they are written: all of them counts as this process's memory. */
+static int map_tables(struct session *s, struct err *err)
+{
+	struct rprof_bpf *skel = s->skel;
+
+	if (s->rows != NULL)
+		return 0;
+	s->rows = map_array(skel->maps.rp_rows, UNWIND_CHUNK_ROWS * sizeof(uint32_t), &s->rows_sz);
+	s->pages = map_array(skel->maps.rp_pages, sizeof(struct unwind_page), &s->pages_sz);
+	s->rules = map_array(skel->maps.rp_rules, sizeof(struct unwind_rule), &s->rules_sz);
+	if (s->rows == NULL || s->pages == NULL || s->rules == NULL) {
+		unmap_tables(s);
+		return err_set(
+		        err, -ENOMEM, "the BPF tables cannot be mapped: %s", strerror(errno));
+	}
+	s->store.rows = s->rows;
+	s->store.pages = s->pages;
+	s->store.rules = s->rules;
+	return 0;
+}
+
 static int load_skeleton(struct session *s, struct err *err)
 {
 	uint32_t chunks, pages, rules, nr_kept = nr_kept_walks(s);
@@ -245,13 +279,9 @@ static int load_skeleton(struct session *s, struct err *err)
 		        "Linux %s refused the BPF programs: %s (rprof needs Linux 5.17 or newer; "
 		        "RPROF_DEBUG=1 shows the verifier's words, which a bug report needs)",
 		        uname(&uts) == 0 ? uts.release : "", strerror(-rc));
-	s->rows =
-	        map_array(s->skel->maps.rp_rows, UNWIND_CHUNK_ROWS * sizeof(uint32_t), &s->rows_sz);
-	s->pages = map_array(s->skel->maps.rp_pages, sizeof(struct unwind_page), &s->pages_sz);
-	s->rules = map_array(s->skel->maps.rp_rules, sizeof(struct unwind_rule), &s->rules_sz);
-	if (s->rows == NULL || s->pages == NULL || s->rules == NULL)
-		return err_set(
-		        err, -ENOMEM, "the BPF tables cannot be mapped: %s", strerror(errno));
+	rc = map_tables(s, err);
+	if (rc != 0)
+		return rc;
 	table_store_init(&s->store, s->rows, chunks, s->pages, pages, s->rules, rules);
 	return 0;
 }
@@ -305,6 +335,9 @@ int session_update_process(struct session *s, struct process *p, struct err *err
 
 	if (index == SIZE_MAX)
 		return err_set(err, -EINVAL, "process %u is not part of this recording", tgid);
+	rc = map_tables(s, err);
+	if (rc != 0)
+		return rc;
 	maps = calloc(1, sizeof(*maps));
 	if (maps == NULL)
 		return err_set(err, -ENOMEM, "out of memory");
@@ -324,6 +357,7 @@ int session_update_process(struct session *s, struct process *p, struct err *err
 		if (one != 0)
 			rc = one;
 	}
+	unmap_tables(s);
 	/* The walk that runs now keeps the table that is valid now. */
 	s->valid[index] ^= 1;
 	slot = (uint32_t)index * 2 + s->valid[index];
@@ -464,12 +498,7 @@ void session_free(struct session *s)
 	free(s->perf_fds);
 	sideband_free(s->sideband);
 	ring_buffer__free(s->ring);
-	if (s->rows != NULL)
-		munmap(s->rows, s->rows_sz);
-	if (s->pages != NULL)
-		munmap(s->pages, s->pages_sz);
-	if (s->rules != NULL)
-		munmap(s->rules, s->rules_sz);
+	unmap_tables(s);
 	table_store_release(&s->store);
 	rprof_bpf__destroy(s->skel);
 	if (s->stats_fd >= 0)
