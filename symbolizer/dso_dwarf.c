@@ -144,6 +144,31 @@ static void collect_units(struct dso_dwarf *d)
 	ranges_sort(&d->units);
 }
 
+/*
+ * libdw unpacks all compressed sections when it opens a file. Those that nothing here asks for are
+ * made to look as if a debug file didn't have them (dwarf_begin_elf.c, check_section of elfutils
+ * 0.188 leaves out SHT_NOBITS). In memory: the file was opened for reading.
+ */
+static void hide_unused_sections(Elf *elf)
+{
+	static const char *const unused[] = {".debug_loclists", ".debug_loc", ".debug_aranges",
+	        ".debug_frame", ".debug_macro", ".debug_macinfo", ".debug_pubnames",
+	        ".debug_pubtypes"};
+	Elf_Scn *scn = NULL;
+	size_t names;
+
+	if (elf_getshdrstrndx(elf, &names) != 0)
+		return;
+	while ((scn = elf_nextscn(elf, scn)) != NULL) {
+		Elf64_Shdr *sh = elf64_getshdr(scn);
+		const char *name = sh != NULL ? elf_strptr(elf, names, sh->sh_name) : NULL;
+
+		for (size_t i = 0; name != NULL && i < ARRAY_SIZE(unused); i++)
+			if (strcmp(name, unused[i]) == 0)
+				sh->sh_type = SHT_NOBITS;
+	}
+}
+
 static struct dso_dwarf *dwarf_open(const struct elf_file *f)
 {
 	struct dso_dwarf *d;
@@ -157,6 +182,8 @@ static struct dso_dwarf *dwarf_open(const struct elf_file *f)
 	hash64_init(&d->by_die);
 	/* Not ELF_C_READ_MMAP: see elf_file.h. */
 	d->elf = elf_begin(f->fd, ELF_C_READ, NULL);
+	if (d->elf != NULL)
+		hide_unused_sections(d->elf);
 	d->dw = d->elf != NULL ? dwarf_begin_elf(d->elf, DWARF_C_READ, NULL) : NULL;
 	if (d->dw == NULL) {
 		dso_dwarf_free(d);
