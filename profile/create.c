@@ -12,6 +12,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* Small pages: of nearly twenty tables most fill a part of one, and each commit writes whole ones.
+ */
+enum { PAGE_SZ = 1024 };
+
 /* Files that SQLite keeps beside a database. One that a killed recorder left would be played into
  * the new file. */
 static const char *const companions[] = {"-wal", "-shm", "-journal"};
@@ -116,8 +120,9 @@ static int write_schema(const char *path, const char *shown, struct err *err)
 	int code = 0, rc;
 
 	snprintf(pragmas, sizeof(pragmas),
-	        "PRAGMA synchronous=OFF; BEGIN; PRAGMA application_id=%d; PRAGMA user_version=%d",
-	        SCHEMA_APPLICATION_ID, SCHEMA_VERSION);
+	        "PRAGMA page_size=%d; PRAGMA synchronous=OFF; BEGIN; PRAGMA application_id=%d; "
+	        "PRAGMA user_version=%d",
+	        PAGE_SZ, SCHEMA_APPLICATION_ID, SCHEMA_VERSION);
 	rc = sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL);
 	if (rc == SQLITE_OK)
 		rc = exec_all(db, pragmas);

@@ -166,6 +166,15 @@ TEST(the_empty_stack_is_a_stack)
 	reader_free(r);
 }
 
+/* What a short recording consists of: parts of pages. */
+TEST(a_recording_of_little_takes_little)
+{
+	const char *path = fixture_path("little.rprof");
+
+	write_small(path, 100);
+	CHECK(size_of(path) > 0 && size_of(path) <= 40 * 1024);
+}
+
 TEST(a_sample_costs_at_most_40_bytes)
 {
 	const char *path = fixture_path("size.rprof");
