@@ -59,6 +59,7 @@ struct reader {
 	/* Scratch for one stack, depth_max each. */
 	struct frame *out_frames;
 	uint32_t *out_ids, *out_functions, *out_stacks;
+	size_t nr_out; /* frames of the stack that they hold */
 };
 
 static int damaged(const struct reader *r, struct err *err, const char *what, int64_t id)
@@ -476,7 +477,7 @@ static int emit(struct reader *r, const struct group_key *key, const struct grou
 
 		nr--;
 		/* Of the stack before: the frames up from here stand there already. */
-		if (r->out_stacks[nr] == id)
+		if (nr < r->nr_out && r->out_stacks[nr] == id)
 			break;
 		r->out_stacks[nr] = id;
 		r->out_ids[nr] = frame;
@@ -488,6 +489,7 @@ static int emit(struct reader *r, const struct group_key *key, const struct grou
 		r->out_frames[nr].addr = row->addr;
 		r->out_frames[nr].func_addr = row->func_addr;
 	}
+	r->nr_out = out.nr_frames;
 	return fn(&out, ctx);
 }
 

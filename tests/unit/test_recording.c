@@ -166,6 +166,45 @@ TEST(the_empty_stack_is_a_stack)
 	reader_free(r);
 }
 
+static int check_names(const struct reader_stack *s, void *ctx)
+{
+	const char *const **want = ctx;
+
+	for (size_t i = 0; i < s->nr_frames; i++)
+		CHECK_STR(s->frames[i].name, (*want)[i]);
+	CHECK((*want)[s->nr_frames] == NULL);
+	(*want) += s->nr_frames + 1;
+	return 0;
+}
+
+TEST(a_stack_is_read_whole_whatever_came_before)
+{
+	const char *path = fixture_path("order.rprof");
+	static const char *const names[] = {"a", "b", "c", "d", NULL, "x", "y", NULL, "a", "b", "c",
+	        "d", NULL, "x", NULL, NULL, "x", "y", NULL, "a", "b", "c", NULL, "a", "b", "c", "d",
+	        "e", NULL};
+	const char *const *want = names;
+	struct frame frames[8];
+	struct reader *reader;
+	struct fixture f;
+	size_t nr = 0;
+
+	fixture_create(&f, path);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		if (names[i] != NULL) {
+			frames[nr++] = ruby_frame(names[i], 1);
+		} else {
+			fixture_sample(&f, f.thread, f.cpu, 10, frames, nr);
+			nr = 0;
+		}
+	}
+	recording_close(f.rec, NULL);
+	REQUIRE(reader_open(path, &reader, NULL) == 0);
+	CHECK_EQ(reader_each_sample(reader, NULL, check_names, &want, NULL), 0);
+	CHECK(want == names + ARRAY_SIZE(names));
+	reader_free(reader);
+}
+
 /* What a short recording consists of: parts of pages. */
 TEST(a_recording_of_little_takes_little)
 {
