@@ -115,6 +115,29 @@ struct rprof_proc {
 	uint32_t has_ruby; /* the ruby map has an entry for this tgid */
 };
 
+/*
+ * Objects of interpreters that are there to stay, as far as user space has seen, which writes this.
+ * The kernel side wakes it for others in each period of the collector, in which none is freed:
+ * their memory may be another object's in the next. A hint, so a collision or an entry that is
+ * wrong by now costs a wake-up or a delay of one drain.
+ */
+enum { SETTLED_SLOTS = 8192 };
+struct rprof_settled {
+	uint64_t slot[SETTLED_SLOTS];
+};
+
+/* An object's word: its address with a tag, of tgid here. It lies in one of two slots: this or that
+ * with its lowest bit changed. */
+static inline __attribute__((always_inline)) uint64_t object_word(uint64_t addr, uint32_t tag)
+{
+	return (addr & 0xffffffffffffULL) | (uint64_t)tag << 48;
+}
+
+static inline __attribute__((always_inline)) uint32_t object_slot(uint64_t addr, uint32_t nr_slots)
+{
+	return ((uint32_t)(addr >> 3) ^ (uint32_t)(addr >> 17)) & (nr_slots - 1);
+}
+
 /* ---- the record of one sample -------------------------------------------------------- */
 
 enum rprof_trigger {

@@ -149,6 +149,7 @@ struct scratch {
 		__u64 frame_word[4];
 	};
 	__u64 env_method;             /* of frame */
+	__u32 gc_period;              /* with tgid: in one, no object in use is freed */
 	__u64 svar_addr, svar_method; /* what was in the place of a method, and what it led to */
 	__u64 env[3];                 /* of an environment: method, outer, flags */
 	__u64 context[INTERP_CONTEXT_SZ / 8]; /* the head of the execution context */
@@ -251,8 +252,8 @@ struct {
 } rp_syscalls SEC(".maps");
 
 /*
- * Code and method addresses that were sent, direct-mapped: a hint that says whether user space has
- * to look at once, so a race or a collision costs a wake-up or a delay of one drain, nothing else.
+ * Code and method addresses that were sent, with the period of the collector: user space has looked
+ * at them, or does so at once. A race or a collision costs a wake-up or a delay of one drain.
  */
 enum { SEEN_SLOTS = 16384 };
 struct seen_table {
@@ -264,6 +265,14 @@ struct {
 	__type(key, __u32);
 	__type(value, struct seen_table);
 } rp_seen SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, struct rprof_settled);
+} rp_settled SEC(".maps");
 
 /* The last entry has no owner and stays empty: for walks that find theirs taken. */
 struct {

@@ -40,6 +40,8 @@ struct session {
 	struct table_store store;
 	void *rows, *pages, *rules; /* mappings of the BPF arrays */
 	size_t rows_sz, pages_sz, rules_sz;
+	struct rprof_settled *settled; /* mapping of the BPF array, which the interpreters write */
+	size_t settled_sz;
 	struct process *const *processes;
 	size_t nr_processes;
 	uint32_t generation; /* counts the tables that were made */
@@ -366,6 +368,8 @@ int session_update_process(struct session *s, struct process *p, struct err *err
 		        strerror(errno));
 	free(maps);
 	config_sz = p->rt != NULL ? p->ops->walker_config(p->rt, config, sizeof(config)) : 0;
+	if (p->rt != NULL && p->ops->settle != NULL)
+		p->ops->settle(p->rt, s->settled);
 	if (config_sz != 0 && config_sz == bpf_map__value_size(s->skel->maps.rp_ruby)) {
 		proc.has_ruby = 1;
 		bpf_map_update_elem(bpf_map__fd(s->skel->maps.rp_ruby), &tgid, config, BPF_ANY);
@@ -457,6 +461,11 @@ int session_new(const struct session_options *options, struct process *const *pr
 		s->perf_fds[i] = -1;
 	/* Statistics are a nicety: without them the summary says less. */
 	s->stats_fd = bpf_enable_stats(BPF_STATS_RUN_TIME);
+	s->settled = map_array(s->skel->maps.rp_settled, sizeof(*s->settled), &s->settled_sz);
+	if (s->settled == NULL) {
+		rc = err_set(err, -ENOMEM, "the BPF tables cannot be mapped: %s", strerror(errno));
+		goto out;
+	}
 	s->ring = ring_buffer__new(bpf_map__fd(s->skel->maps.rp_ring), on_record, s, NULL);
 	if (s->ring == NULL) {
 		rc = err_set(err, -errno, "the ring buffer cannot be mapped: %s", strerror(errno));
@@ -498,6 +507,8 @@ void session_free(struct session *s)
 	free(s->perf_fds);
 	sideband_free(s->sideband);
 	ring_buffer__free(s->ring);
+	if (s->settled != NULL)
+		munmap(s->settled, s->settled_sz);
 	unmap_tables(s);
 	table_store_release(&s->store);
 	rprof_bpf__destroy(s->skel);

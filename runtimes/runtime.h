@@ -78,6 +78,11 @@ struct runtime_ops {
 	void (*frame_class)(
 	        const struct runtime *rt, const struct interp_frame *f, struct interp_desc *out);
 
+	/* The table, shared with the kernel side, where resolve() and reread() note which objects
+	 * are there to stay; without it they do not. It is borrowed, and outlives their last call.
+	 * Another thread may be in them. May be NULL. */
+	void (*settle)(struct runtime *rt, struct rprof_settled *settled);
+
 	/* Once before the frames of a sample are resolved: what resolve() would look at again,
 	 * frame by frame, is read at once. Changes no name. May be NULL. */
 	void (*reread)(

@@ -21,6 +21,11 @@ static size_t ruby_walker_config(const struct runtime *rt, void *out, size_t n)
 	return n;
 }
 
+static void ruby_settle(struct runtime *rt, struct rprof_settled *settled)
+{
+	__atomic_store_n(&rt->settled, settled, __ATOMIC_RELAXED);
+}
+
 static bool in_ranges(const struct ruby_range *r, size_t nr, uint64_t pc)
 {
 	for (size_t i = 0; i < nr; i++)
@@ -172,6 +177,7 @@ const struct runtime_ops ruby_runtime = {
         .attach = ruby_attach,
         .free = ruby_free,
         .walker_config = ruby_walker_config,
+        .settle = ruby_settle,
         .frame_class = ruby_frame_class,
         .reread = ruby_reread,
         .resolve = ruby_resolve,

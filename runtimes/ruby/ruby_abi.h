@@ -33,6 +33,11 @@
  * the frame and changes while another thread is interrupted. */
 #define VM_ENV_FLAG_WB_REQUIRED 0x0008
 
+/* The low two bits of rb_objspace's flags: gc.c, enum gc_mode, the same from 2.7 to 4.0. */
+enum { RUBY_GC_MARKING = 1, RUBY_GC_SWEEPING = 2, RUBY_GC_COMPACTING = 3 };
+#define RUBY_GC_DURING_GC   (1U << 5) /* there too */
+#define RUBY_GEN_COLLECTING 4U        /* RUBY_GC_DURING_GC, in what is sent as gc_gen */
+
 /* The flags word of an object: enum ruby_value_type, value_type.h; enum imemo_type,
  * internal/imemo.h; the same from 2.7 to 4.0. */
 #define RUBY_T_IMEMO    0x1a

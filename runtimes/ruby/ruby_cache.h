@@ -1,6 +1,7 @@
 /*
  * What is remembered of a process's code and methods, and what tells two objects at one address
- * apart. ruby_resolve.c makes the entries, ruby_reread.c prolongs them.
+ * apart. ruby_resolve.c makes the entries, ruby_reread.c prolongs them; ruby_generation.c says when
+ * an object is still the same.
  */
 #ifndef RUBY_CACHE_H
 #define RUBY_CACHE_H
@@ -19,11 +20,14 @@ enum {
 /* What is known of the object at one address. */
 struct object {
 	uint64_t gen_lo, gen_hi; /* orders of generations: the object was the same in all of them */
+	uint64_t first;          /* the earliest of gen_lo since it looks the same */
+	uint64_t used;           /* the last sample that saw it; 0: none in the interval */
+	uint64_t majors;         /* full collections until the last look; 0: not known */
 	uint64_t identity[NR_IDENTITY];
 	uint32_t version; /* changes when the address holds another object */
 	uint32_t reread;  /* the last ruby_reread that looked at it */
 	bool valid;       /* false: it could not be read */
-	bool old;         /* a collection has found it alive */
+	bool old;         /* a collection had found it alive, at gen_hi */
 };
 
 struct code {
@@ -58,24 +62,74 @@ struct ruby_cache {
 	uint32_t nr_rereads;
 };
 
-/* gc_gen is count << 2 | mode, mode 0 none, 1 mark, 2 sweep; a collection goes 1, 2, 0. So that
- * numbers ascend: */
+/* ---- generations (ruby_generation.c) -------------------------------------------------------- */
+
+/* gc_gen is count << 3 | RUBY_GEN_COLLECTING | mode. A collection counts, marks and sweeps: modes
+ * 0, 1, 2, 0. So that numbers ascend, the mode that is none counts as 3. */
 static inline uint64_t ruby_gen_order(uint64_t gen)
 {
-	return (gen & ~3ULL) | ((gen & 3) == 0 ? 3 : gen & 3);
+	return (gen >> 3) << 2 | ((gen & 3) == 0 ? 3 : gen & 3);
 }
 
-/* Where gc_gen is read: pieces of one word each into words[2]; *nr is how many. */
-size_t ruby_gen_pieces(const struct runtime *rt, uint64_t words[2], struct target_piece out[2]);
-uint64_t ruby_gen_of(const struct runtime *rt, const uint64_t words[2]);
+/*
+ * When does this generation lie in time? A collection counts before it sets the mode, and sets the
+ * mode back before it ends (gc.c, gc_start, gc_sweep_finish), so in the mode that is none it may be
+ * at its beginning or at its end, and memory is freed in between. Compaction moves objects.
+ */
+static inline bool ruby_gen_is_unsure(uint64_t gen)
+{
+	return (gen & 3) == RUBY_GC_COMPACTING ||
+	       (gen & (RUBY_GEN_COLLECTING | 3)) == RUBY_GEN_COLLECTING;
+}
+
+/* The order of the earliest generation that it may be. */
+static inline uint64_t ruby_gen_begin(uint64_t gen)
+{
+	return ruby_gen_is_unsure(gen) && gen >> 3 != 0 ? ruby_gen_order(((gen >> 3) - 1) << 3)
+	                                                : ruby_gen_order(gen);
+}
+
+/* What gc_gen is made of, and where it is read: pieces that are to be read in this order. *nr is
+ * how many. */
+enum { RUBY_GEN_PIECES = 4 };
+struct ruby_gen_words {
+	uint64_t count, minors_majors[2], flags, count_again;
+};
+size_t ruby_gen_pieces(const struct runtime *rt, struct ruby_gen_words *words,
+        struct target_piece out[RUBY_GEN_PIECES]);
+uint64_t ruby_gen_of(const struct runtime *rt, const struct ruby_gen_words *words);
+
+/* A moment, as far as the collector goes. */
+struct ruby_now {
+	uint64_t order;  /* of its generation; 0: none are known */
+	uint64_t majors; /* full collections so far; 0: not known */
+};
+/* False: it cannot be told in this moment. */
+bool ruby_now_of(
+        const struct runtime *rt, const struct ruby_gen_words *words, struct ruby_now *now);
+bool ruby_now_read(const struct runtime *rt, struct ruby_now *now);
+/* Looks for the number of full collections (in rt->gc_minors). */
+void ruby_majors_find(struct runtime *rt);
 
 bool ruby_object_is_old(const struct runtime *rt, uint64_t flags);
+/* Is what stood on a stack at generation `sample` certainly still there at `now`? Both are orders.
+ */
+bool ruby_gen_covers(uint64_t sample, uint64_t now);
 /* Is the object known to be the one that a sample of this generation saw, without a look at it? */
-static inline bool ruby_object_covers(const struct object *o, uint64_t order)
-{
-	return o->valid && order >= o->gen_lo && order <= o->gen_hi;
-}
-
+bool ruby_object_covers(const struct object *o, uint64_t sample);
+/* A sample of this generation saw it. */
+void ruby_object_use(struct object *o, uint64_t sample);
+/* The object's address was read at `now` for a sample, with this identity, and old or not. True: it
+ * is still the same, and *o now says so; false: another, or one that may be another, and *o is left
+ * alone. */
+bool ruby_object_lives(struct object *o, const uint64_t identity[NR_IDENTITY], bool old,
+        uint64_t sample, const struct ruby_now *now);
+/* A new object, read at `now`, with its identity and age in *o: what is known of it begins now, or
+ * with the sample that it outlived. */
+void ruby_object_begin(
+        struct object *o, uint32_t version, uint64_t sample, const struct ruby_now *now);
+/* Notes for the kernel side whether the object is there to stay. */
+void ruby_object_settle(const struct runtime *rt, uint64_t addr, const struct object *o);
 static inline bool ruby_is_same(const uint64_t a[NR_IDENTITY], const uint64_t b[NR_IDENTITY])
 {
 	for (size_t i = 0; i < NR_IDENTITY; i++)

@@ -1,50 +1,9 @@
 /* What tells two objects at one address apart, from the bytes that were read of them. */
 #include "runtimes/ruby/ruby_cache.h"
-#include <errno.h>
 
 enum {
-	FL_PROMOTED = 1 << 5,
-	FL_PROMOTED1 = 1 << 6,
 	IMEMO_BITS = RUBY_T_MASK | 15 << 12,
 };
-
-size_t ruby_gen_pieces(const struct runtime *rt, uint64_t words[2], struct target_piece out[2])
-{
-	uint64_t objspace = rt->proc.objspace_addr;
-
-	words[1] = 0;
-	out[0] = (struct target_piece){
-	        objspace + (rt->proc.objspace_flags & ~7U), &words[0], sizeof(words[0])};
-	out[1] = (struct target_piece){
-	        objspace + rt->proc.objspace_gc_count, &words[1], sizeof(words[1])};
-	return rt->proc.objspace_gc_count != 0 ? 2 : 1;
-}
-
-uint64_t ruby_gen_of(const struct runtime *rt, const uint64_t words[2])
-{
-	return words[1] << 2 | (words[0] >> (rt->proc.objspace_flags & 7) * 8 & 3);
-}
-
-int ruby_gc_gen(const struct runtime *rt, uint64_t *gen)
-{
-	struct target_piece pieces[2];
-	uint64_t words[2];
-	size_t nr = ruby_gen_pieces(rt, words, pieces);
-
-	if (target_read_pieces(&rt->target, pieces, nr) != nr)
-		return -EFAULT;
-	*gen = ruby_gen_of(rt, words);
-	return 0;
-}
-
-/* gc.h, RVALUE_OLD_P: until 3.2 the age is two bits in the flags, since 3.3 old is one bit. */
-bool ruby_object_is_old(const struct runtime *rt, uint64_t flags)
-{
-	uint64_t bits =
-	        rt->l->since >= RUBY_VERSION(3, 3, 0) ? FL_PROMOTED : FL_PROMOTED | FL_PROMOTED1;
-
-	return (flags & bits) == bits;
-}
 
 size_t ruby_body_sz(const struct runtime *rt)
 {

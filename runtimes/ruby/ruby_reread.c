@@ -15,6 +15,7 @@ enum {
 	MAX_OBJECTS = 64,
 	MAX_PIECES = MAX_OBJECTS * 3,
 	NR_TRIES = 2,
+	FIND_EVERY = 64,
 	MAX_GAP = 1024, /* bytes read for nothing, which costs less than one piece more */
 	BYTES_SZ = MAX_PIECES * (RUBY_MAX_BODY_SZ + MAX_GAP),
 };
@@ -38,7 +39,8 @@ struct ruby_batch {
 	size_t nr;
 	struct target_piece pieces[MAX_PIECES];
 	size_t nr_pieces;
-	struct target_piece spans[2 + MAX_PIECES + 2]; /* generation, pieces joined, generation */
+	struct target_piece spans[RUBY_GEN_PIECES + MAX_PIECES +
+	                          RUBY_GEN_PIECES]; /* generation, pieces joined, generation */
 	size_t nr_spans;
 	uint8_t bytes[BYTES_SZ]; /* of the spans */
 };
@@ -64,25 +66,25 @@ static void add_pieces(const struct runtime *rt, struct ruby_batch *b, struct re
 		add_piece(b, id[1], r->def, ruby_def_sz(rt));
 }
 
-/* False: it is not what was read, or looks otherwise than it did. */
-static bool code_is_same(const struct runtime *rt, struct reread *r)
+/* False: it is not what was read. */
+static bool code_read_again(const struct runtime *rt, struct reread *r, uint64_t id[NR_IDENTITY])
 {
 	const struct code *c = r->code;
-	uint64_t id[NR_IDENTITY];
 
 	r->body.addr = ruby_iseq_body(rt, r->head);
 	if (r->body.addr != c->object.identity[0] ||
 	        ruby_word(r->body.bytes, rt->l->iseq.label) != c->label)
 		return false;
 	ruby_body_identity(rt, &r->body, r->other, id);
-	return ruby_is_same(id, c->object.identity);
+	return true;
 }
 
-static bool method_is_same(const struct runtime *rt, const struct reread *r)
+static bool method_read_again(
+        const struct runtime *rt, const struct reread *r, uint64_t id[NR_IDENTITY])
 {
 	const struct method *m = r->method;
 	const uint64_t *entry = r->head;
-	uint64_t id[NR_IDENTITY] = {0}, me = r->addr;
+	uint64_t me = r->addr;
 	int kind = ruby_imemo_type(r->head[0]);
 
 	/* As in ruby_resolve.c, method_read. */
@@ -98,7 +100,7 @@ static bool method_is_same(const struct runtime *rt, const struct reread *r)
 		id[0] = ruby_cref_identity(entry);
 	else if (entry[rt->l->method.def / 8] == m->object.identity[1])
 		ruby_method_identity(rt, me, entry, r->def, id);
-	return ruby_is_same(id, m->object.identity);
+	return true;
 }
 
 static int compare_pieces(const void *a, const void *b)
@@ -138,35 +140,40 @@ static void split_spans(struct ruby_batch *b, const struct target_piece *span)
 }
 
 /* False: a collection came in between, so that nothing is known. */
-static bool batch_run(struct runtime *rt, struct ruby_batch *b)
+static bool batch_run(struct runtime *rt, struct ruby_batch *b, uint64_t order)
 {
-	uint64_t before[2], after[2], now;
-	size_t nr_gen = ruby_gen_pieces(rt, before, b->spans);
+	struct ruby_gen_words before, after;
+	size_t nr_gen = ruby_gen_pieces(rt, &before, b->spans);
+	struct ruby_now now, then;
 
 	b->nr_pieces = 0;
 	for (size_t i = 0; i < b->nr; i++)
 		add_pieces(rt, b, &b->v[i]);
 	b->nr_spans = nr_gen;
 	join_pieces(b);
-	b->nr_spans += ruby_gen_pieces(rt, after, &b->spans[b->nr_spans]);
+	b->nr_spans += ruby_gen_pieces(rt, &after, &b->spans[b->nr_spans]);
 	if (target_read_pieces(&rt->target, b->spans, b->nr_spans) != b->nr_spans)
 		return true; /* one of them cannot be read: each is tried later */
-	if (ruby_gen_of(rt, before) != ruby_gen_of(rt, after))
+	if (!ruby_now_of(rt, &before, &then) || !ruby_now_of(rt, &after, &now) ||
+	        then.order != now.order)
 		return false;
 	split_spans(b, &b->spans[nr_gen]);
-	now = ruby_gen_order(ruby_gen_of(rt, before));
 	for (size_t i = 0; i < b->nr; i++) {
 		struct reread *r = &b->v[i];
+		uint64_t id[NR_IDENTITY] = {0};
 
-		if (r->code != NULL ? code_is_same(rt, r) : method_is_same(rt, r))
-			r->object->gen_hi = MAX(now, r->object->gen_hi);
+		if (!(r->code != NULL ? code_read_again(rt, r, id) : method_read_again(rt, r, id)))
+			continue;
+		if (ruby_object_lives(
+		            r->object, id, ruby_object_is_old(rt, r->head[0]), order, &now))
+			ruby_object_settle(rt, r->addr, r->object);
 	}
 	return true;
 }
 
-static void batch_finish(struct runtime *rt, struct ruby_batch *b)
+static void batch_finish(struct runtime *rt, struct ruby_batch *b, uint64_t order)
 {
-	for (int i = 0; b->nr > 0 && i < NR_TRIES && !batch_run(rt, b); i++)
+	for (int i = 0; b->nr > 0 && i < NR_TRIES && !batch_run(rt, b, order); i++)
 		;
 	b->nr = 0;
 }
@@ -210,6 +217,8 @@ void ruby_reread(struct runtime *rt, const struct interp_frame *frames, size_t n
 		b = rt->cache->batch = malloc(sizeof(*b));
 	if (b == NULL)
 		return;
+	if (rt->gc_minors == 0 && rt->cache->nr_rereads % FIND_EVERY == 0)
+		ruby_majors_find(rt);
 	rt->cache->nr_rereads++;
 	b->nr = 0;
 	for (size_t i = 0; i < nr; i++) {
@@ -222,7 +231,7 @@ void ruby_reread(struct runtime *rt, const struct interp_frame *frames, size_t n
 			add_code(rt, b, frames[i].code, order);
 		add_method(rt, b, frames[i].method, order);
 		if (b->nr + 2 > MAX_OBJECTS)
-			batch_finish(rt, b);
+			batch_finish(rt, b, order);
 	}
-	batch_finish(rt, b);
+	batch_finish(rt, b, order);
 }

@@ -37,8 +37,6 @@ enum {
 	MAX_ALIASES = 8,
 	MAX_INSNS = 1 << 22,
 	NR_TRIES = 3,
-	GEN_MARKING = 1,
-	GEN_SWEEPING = 2,
 };
 
 static const char unverified_name[] = "(code freed before it was read)";
@@ -100,38 +98,11 @@ static const char *intern_id(struct runtime *rt, uint64_t id)
 
 /* ---- generations ---------------------------------------------------------------------------- */
 
-/*
- * Is an object that stood on a stack at generation `sample` still there at `now` (both as orders)?
- * What is reachable while nothing is being marked lives until the next collection has marked; what
- * is reachable during an (incremental) mark may be dropped before the mark ends. Memory is freed
- * after a mark only.
- */
-static bool gen_covers(uint64_t sample, uint64_t now)
+static bool is_still(const struct runtime *rt, const struct ruby_now *then)
 {
-	if (sample == now)
-		return true;
-	if ((sample & 3) == GEN_MARKING)
-		return false;
-	return sample >> 2 == now >> 2 || now == (((sample >> 2) + 1) << 2 | GEN_MARKING);
-}
+	struct ruby_now now;
 
-/*
- * The earliest generation (as order) whose samples saw the object that is there now. An old object
- * was found alive by the last mark, so its memory was not handed out anew in the sweep after it,
- * nor since: whatever stood at this address after the mark before was the same.
- */
-static uint64_t gen_since(uint64_t now, bool old)
-{
-	if (!old || (now >> 2) == 0)
-		return now;
-	return ((now >> 2) - 1) << 2 | GEN_SWEEPING;
-}
-
-static uint64_t order_now(const struct runtime *rt)
-{
-	uint64_t gen;
-
-	return ruby_gc_gen(rt, &gen) == 0 ? ruby_gen_order(gen) : 0;
+	return ruby_now_read(rt, &now) && now.order == then->order;
 }
 
 /* ---- iseqs ---------------------------------------------------------------------------------- */
@@ -260,8 +231,8 @@ static int code_read(
 		rc = target_read(&rt->target, f->code, head, sizeof(head));
 		if (rc == 0 && ruby_imemo_type(head[0]) != imemo_ifunc)
 			rc = -EINVAL;
-		if (rc == 0)
-			c->func = c->object.identity[0] = head[IFUNC_FUNC / 8];
+		c->func = c->object.identity[0] = rc == 0 ? head[IFUNC_FUNC / 8] : 0;
+		c->object.old = rc == 0 && ruby_object_is_old(rt, head[0]);
 		return rc;
 	}
 	rc = body_read(rt, f->code, &b);
@@ -448,70 +419,55 @@ static struct method *method_find(struct ruby_cache *c, uint64_t addr)
 	return method;
 }
 
-/* The object that was read again is the same: its interval now ends later. */
-static bool object_same(const struct object *old, const struct object *new)
-{
-	return old->valid && ruby_is_same(old->identity, new->identity);
-}
-
-/* A new object in the place of the old: what is known of it begins now, or with the sample that it
- * outlived. */
-static void object_renew(struct object *o, const struct object *old, uint64_t sample, uint64_t now)
-{
-	o->version = old->version + 1;
-	o->gen_lo = gen_since(now, o->old);
-	if (gen_covers(sample, now))
-		o->gen_lo = MIN(o->gen_lo, sample);
-	o->gen_hi = now;
-	o->valid = true;
-}
-
 /* 0 or INTERP_UNVERIFIED or INTERP_UNREADABLE: what *c tells about the object that the sample saw.
  */
-static uint32_t code_update(
+static uint32_t code_update_at(
         struct runtime *rt, const struct interp_frame *f, uint64_t order, struct code *c)
 {
 	struct code new;
-	uint64_t now;
+	struct ruby_now now;
 
 	if (ruby_object_covers(&c->object, order))
 		return 0;
 	for (int i = 0; i < NR_TRIES; i++) {
 		bool identity_only = c->object.valid && i == 0 && order >= c->object.gen_lo;
 
-		now = order_now(rt);
+		if (!ruby_now_read(rt, &now))
+			continue;
 		new = (struct code){0};
 		if (code_read(rt, f, identity_only, &new) != 0) {
 			ruby_lines_release(&new.lines);
-			if (order_now(rt) == now)
-				return gen_covers(order, now) ? INTERP_UNREADABLE
-				                              : INTERP_UNVERIFIED;
+			if (is_still(rt, &now))
+				return ruby_gen_covers(order, now.order) ? INTERP_UNREADABLE
+				                                         : INTERP_UNVERIFIED;
 			continue;
 		}
-		if (order_now(rt) != now) { /* a collection in between: read once more */
+		if (!is_still(rt, &now)) { /* a collection in between: read once more */
 			ruby_lines_release(&new.lines);
 			continue;
 		}
-		if (object_same(&c->object, &new.object) &&
-		        order >= MIN(c->object.gen_lo, gen_since(now, new.object.old))) {
+		if (ruby_object_lives(
+		            &c->object, new.object.identity, new.object.old, order, &now)) {
 			ruby_lines_release(&new.lines);
-			c->object.gen_hi = MAX(now, c->object.gen_hi);
-			return 0;
+			ruby_object_settle(rt, f->code, &c->object);
+			return ruby_object_covers(&c->object, order) ? 0 : INTERP_UNVERIFIED;
 		}
 		if (identity_only)
 			continue;
-		object_renew(&new.object, &c->object, order, now);
+		ruby_object_begin(&new.object, c->object.version + 1, order, &now);
 		ruby_lines_release(&c->lines);
 		*c = new;
+		ruby_object_settle(rt, f->code, &c->object);
 		return ruby_object_covers(&c->object, order) ? 0 : INTERP_UNVERIFIED;
 	}
 	return INTERP_UNVERIFIED;
 }
 
-static uint32_t method_update(struct runtime *rt, uint64_t addr, uint64_t order, struct method *m)
+static uint32_t method_update_at(
+        struct runtime *rt, uint64_t addr, uint64_t order, struct method *m)
 {
 	struct method new;
-	uint64_t now;
+	struct ruby_now now;
 
 	if (ruby_object_covers(&m->object, order))
 		return 0;
@@ -520,33 +476,74 @@ static uint32_t method_update(struct runtime *rt, uint64_t addr, uint64_t order,
 		bool identity_only = m->object.valid && i == 0 && order >= m->object.gen_lo &&
 		                     (m->owner != NULL || m->none);
 
-		now = order_now(rt);
+		if (!ruby_now_read(rt, &now))
+			continue;
 		new = (struct method){0};
 		if (method_read(rt, addr, identity_only, &new) != 0) {
-			if (order_now(rt) == now)
-				return gen_covers(order, now) ? INTERP_UNREADABLE
-				                              : INTERP_UNVERIFIED;
+			if (is_still(rt, &now))
+				return ruby_gen_covers(order, now.order) ? INTERP_UNREADABLE
+				                                         : INTERP_UNVERIFIED;
 			continue;
 		}
-		if (order_now(rt) != now)
+		if (!is_still(rt, &now))
 			continue;
-		if (object_same(&m->object, &new.object) &&
-		        order >= MIN(m->object.gen_lo, gen_since(now, new.object.old))) {
-			m->object.gen_hi = MAX(now, m->object.gen_hi);
+		if (ruby_object_lives(
+		            &m->object, new.object.identity, new.object.old, order, &now)) {
+			ruby_object_settle(rt, addr, &m->object);
 			if (!identity_only && new.owner != m->owner) {
 				m->owner = new.owner;
 				m->separator = new.separator;
 				m->object.version++;
 			}
-			return 0;
+			return ruby_object_covers(&m->object, order) ? 0 : INTERP_UNVERIFIED;
 		}
 		if (identity_only)
 			continue;
-		object_renew(&new.object, &m->object, order, now);
+		ruby_object_begin(&new.object, m->object.version + 1, order, &now);
 		*m = new;
+		ruby_object_settle(rt, addr, &m->object);
 		return ruby_object_covers(&m->object, order) ? 0 : INTERP_UNVERIFIED;
 	}
 	return INTERP_UNVERIFIED;
+}
+
+/* The latest generation that a sample may be of which it cannot be told when it was taken. */
+static uint64_t gen_end(const struct runtime *rt, uint64_t gc_gen)
+{
+	uint64_t end = ruby_gen_order(gc_gen);
+	struct ruby_now now;
+
+	return ruby_gen_is_unsure(gc_gen) && ruby_now_read(rt, &now) ? MIN(end, now.order) : end;
+}
+
+/* Of an object that was the same at both ends of that time. */
+static uint32_t code_update(
+        struct runtime *rt, const struct interp_frame *f, uint64_t gc_gen, struct code *c)
+{
+	uint64_t begin = ruby_gen_begin(gc_gen), end = gen_end(rt, gc_gen);
+	uint32_t flags = code_update_at(rt, f, begin, c);
+
+	if (flags == 0 && end != begin)
+		flags = code_update_at(rt, f, end, c);
+	if (flags == 0 && !ruby_object_covers(&c->object, begin))
+		flags = INTERP_UNVERIFIED;
+	if (flags == 0)
+		ruby_object_use(&c->object, begin);
+	return flags;
+}
+
+static uint32_t method_update(struct runtime *rt, uint64_t addr, uint64_t gc_gen, struct method *m)
+{
+	uint64_t begin = ruby_gen_begin(gc_gen), end = gen_end(rt, gc_gen);
+	uint32_t flags = method_update_at(rt, addr, begin, m);
+
+	if (flags == 0 && end != begin)
+		flags = method_update_at(rt, addr, end, m);
+	if (flags == 0 && !ruby_object_covers(&m->object, begin))
+		flags = INTERP_UNVERIFIED;
+	if (flags == 0)
+		ruby_object_use(&m->object, begin);
+	return flags;
 }
 
 /* vm_backtrace.c, rb_gen_method_name. */
@@ -663,7 +660,6 @@ void ruby_resolve(struct runtime *rt, const struct interp_frame *f, bool leaf, u
         struct interp_info *out)
 {
 	uint32_t magic = f->flags & VM_FRAME_MAGIC_MASK, flags = 0;
-	uint64_t order = ruby_gen_order(gc_gen);
 	const struct label *label = NULL;
 	struct method *method = NULL;
 	struct code *code = NULL;
@@ -674,7 +670,7 @@ void ruby_resolve(struct runtime *rt, const struct interp_frame *f, bool leaf, u
 	out->frame.name = unreadable_name;
 	if (!native && f->code != 0) {
 		code = code_find(rt->cache, f->code);
-		flags |= code != NULL ? code_update(rt, f, order, code) : INTERP_UNREADABLE;
+		flags |= code != NULL ? code_update(rt, f, gc_gen, code) : INTERP_UNREADABLE;
 	}
 	if (magic == VM_FRAME_MAGIC_IFUNC || (!native && f->code == 0)) {
 		out->frame.name = "(internal)";
@@ -684,7 +680,7 @@ void ruby_resolve(struct runtime *rt, const struct interp_frame *f, bool leaf, u
 	}
 	if (f->method != 0 && flags == 0) {
 		method = method_find(rt->cache, f->method);
-		flags |= method != NULL ? method_update(rt, f->method, order, method)
+		flags |= method != NULL ? method_update(rt, f->method, gc_gen, method)
 		                        : INTERP_UNREADABLE;
 	}
 	if (native && method == NULL && flags == 0)

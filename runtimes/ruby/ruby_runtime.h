@@ -55,6 +55,9 @@ struct runtime {
 
 	struct ruby_objects objects; /* how to read strings, classes, IDs */
 	struct ruby_cache *cache;    /* ruby_resolve.c; owned */
+	uint64_t gc_minors; /* address of objspace->profile.minor_gc_count, major_gc_count; 0:
+	                       unknown */
+	struct rprof_settled *settled; /* borrowed; NULL: none */
 };
 
 /* ruby_sites.c */

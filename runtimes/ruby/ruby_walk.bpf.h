@@ -25,6 +25,7 @@ struct ruby_loop {
 	struct scratch *s;
 	struct kept_walk *kept;
 	struct seen_table *seen;
+	const struct rprof_settled *settled;
 };
 
 /* The word of the copied execution context at an offset that user space checked. */
@@ -163,18 +164,26 @@ SUBPROGRAM int ruby_svar_read(struct scratch *s)
 	return 0;
 }
 
-static __always_inline bool ruby_is_seen(const struct seen_table *seen, __u64 addr)
+/* Has user space looked at the object at this address, since which none was freed there? */
+static __always_inline bool ruby_is_known(const struct scratch *s, const struct seen_table *seen,
+        const struct rprof_settled *settled, __u64 addr)
 {
-	__u32 slot = ((__u32)(addr >> 3) ^ (__u32)(addr >> 17)) & (SEEN_SLOTS - 2);
+	__u32 slot = object_slot(addr, SETTLED_SLOTS);
+	__u64 word = object_word(addr, s->rec.head.tgid);
 
-	return seen->slot[slot] == addr || seen->slot[slot + 1] == addr;
+	if (settled->slot[slot] == word || settled->slot[slot ^ 1] == word)
+		return true;
+	slot = object_slot(addr, SEEN_SLOTS);
+	word = object_word(addr, s->gc_period);
+	return seen->slot[slot] == word || seen->slot[slot ^ 1] == word;
 }
 
 /* The frame at cfp into s->frame. 0 or -1. */
 SUBPROGRAM int ruby_frame_read(struct scratch *s, __u64 cfp)
 {
 	__u32 extra = 0, zero = 0;
-	struct seen_table *seen;
+	const struct rprof_settled *settled;
+	const struct seen_table *seen;
 	__u64 off, ep;
 
 	if (!s)
@@ -208,20 +217,22 @@ SUBPROGRAM int ruby_frame_read(struct scratch *s, __u64 cfp)
 		return 0;
 	/* What was sent is none. */
 	seen = bpf_map_lookup_elem(&rp_seen, &zero);
-	if (!seen || !ruby_is_seen(seen, s->env_method))
+	settled = bpf_map_lookup_elem(&rp_settled, &zero);
+	if (!seen || !settled || !ruby_is_known(s, seen, settled, s->env_method))
 		ruby_svar_read(s);
 	return 0;
 }
 
 /* Notes that an object was sent; new_code says that user space has not seen it. */
-static __always_inline void ruby_seen(struct scratch *s, struct seen_table *seen, __u64 addr)
+static __always_inline void ruby_seen(
+        struct scratch *s, struct seen_table *seen, const struct rprof_settled *settled, __u64 addr)
 {
-	__u32 slot = ((__u32)(addr >> 3) ^ (__u32)(addr >> 17)) & (SEEN_SLOTS - 2);
+	__u32 slot = object_slot(addr, SEEN_SLOTS);
 
-	if (ruby_is_seen(seen, addr))
+	if (addr == 0 || ruby_is_known(s, seen, settled, addr))
 		return;
-	seen->slot[slot + 1] = seen->slot[slot];
-	seen->slot[slot] = addr;
+	seen->slot[slot ^ 1] = seen->slot[slot];
+	seen->slot[slot] = object_word(addr, s->gc_period);
 	s->new_code = 1;
 }
 
@@ -318,9 +329,9 @@ static long ruby_step(__u32 i, void *ctx)
 	cfp = s->frame_addr + (__u64)nr * s->ruby.cfp_sz;
 	if (ruby_frame_read(s, cfp))
 		return ruby_end(s, WALK_UNREADABLE);
-	if (loop->seen) {
-		ruby_seen(s, loop->seen, s->frame.code);
-		ruby_seen(s, loop->seen, s->frame.method);
+	if (loop->seen && loop->settled) {
+		ruby_seen(s, loop->seen, loop->settled, s->frame.code);
+		ruby_seen(s, loop->seen, loop->settled, s->frame.method);
 	}
 	record_word(s, s->frame_word[0]);
 	record_word(s, s->frame_word[1]);
@@ -363,6 +374,7 @@ static __always_inline void ruby_gc_state(struct scratch *s, __u64 thread)
 	__u32 flags;
 
 	s->gc_gen = 0;
+	s->gc_period = s->rec.head.tgid;
 	if (!objspace)
 		return;
 	if (count_off != 0) {
@@ -378,8 +390,15 @@ static __always_inline void ruby_gc_state(struct scratch *s, __u64 thread)
 	if (count_off != 0)
 		gc_count = window_word(&s->frames, count_off - first);
 	s->frames.size = 0;
-	s->gc_gen = gc_count << 2 | (flags & 3);
-	if (!(flags & 1 << 5))
+	s->gc_gen = gc_count << 3 | (flags & 3);
+	if (flags & RUBY_GC_DURING_GC)
+		s->gc_gen |= RUBY_GEN_COLLECTING;
+	/* What is reachable is freed only once the next collection has marked. */
+	if ((flags & 3) == RUBY_GC_MARKING ||
+	        (flags & (RUBY_GC_DURING_GC | 3)) == RUBY_GC_DURING_GC)
+		gc_count--;
+	s->gc_period = s->rec.head.tgid ^ (__u32)gc_count;
+	if (!(flags & RUBY_GC_DURING_GC))
 		return;
 	/* The flag is the VM's; the thread that collects is the one with the GVL. */
 	if (s->ruby.ractor_running) {
@@ -469,6 +488,7 @@ static __always_inline void ruby_walk(struct scratch *s, __u64 tp, struct kept_w
 	if (s->nr_frames == 0)
 		goto out;
 	loop.seen = bpf_map_lookup_elem(&rp_seen, &zero);
+	loop.settled = bpf_map_lookup_elem(&rp_settled, &zero);
 	s->kept_interp = kept->nr_interp;
 	if (s->kept_interp > s->nr_frames)
 		s->kept_interp = s->nr_frames;

@@ -388,7 +388,12 @@ static int collected_frames(struct program *p, struct interp_frame f[MAX_FRAMES]
 	int nr_old, nr, known = 0;
 	uint64_t before;
 
-	if (!program_next(p, false, "") || program_attach(p, &err) != 0) {
+	bool ready = program_next(p, false, "");
+
+	/* Of young objects nothing is known across a collection. */
+	for (int i = 0; ready && i < 5; i++)
+		ready = program_next(p, true, "gc");
+	if (!ready || program_attach(p, &err) != 0) {
 		TAP_FAIL("cannot attach: %s", err.msg);
 		return -1;
 	}
