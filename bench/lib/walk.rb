@@ -88,6 +88,7 @@ module Bench
       counter(name, sums, "ring_bytes", "ring bytes a sample", "bytes", AIMS.key?(name) ? 400 : nil)
       counter(name, sums, "user_reads", "user reads a sample", "reads", nil)
       counter(name, sums, "table_lookups", "table look-ups a sample", "lookups", nil)
+      counter(name, sums, "wakeups", "wake-ups a sample", "wake-ups", nil)
     end
 
     def walks(sum) = sum["samples"] + sum["lost"]["ring-buffer-full"]
