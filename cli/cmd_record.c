@@ -27,7 +27,6 @@
 
 enum {
 	DRAIN_MS = 100,
-	NAME_MS = 20, /* within this, two collections and more are rare: see ruby_generation.c */
 	COMMIT_MS = 1000,
 	NAMER_NICE = -15,
 	BACKLOG_MS = 2,
@@ -433,7 +432,7 @@ static void *name_samples(void *ctx)
 	/* Once it is to end, it ends with an empty buffer. */
 	while (!drained || fds[1].revents == 0) {
 		if (drained)
-			poll(fds, ARRAY_SIZE(fds), NAME_MS);
+			poll(fds, ARRAY_SIZE(fds), DRAIN_MS);
 		else
 			poll(&fds[1], 1, BACKLOG_MS);
 		drained = session_drain(r->session, on_sample, r);
