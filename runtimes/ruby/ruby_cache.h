@@ -26,6 +26,7 @@ struct object {
 	uint64_t identity[NR_IDENTITY];
 	uint32_t version; /* changes when the address holds another object */
 	uint32_t reread;  /* the last ruby_reread that looked at it */
+	uint32_t late;    /* the last sample (ruby_reread) for which it could not be verified */
 	bool valid;       /* false: it could not be read */
 	bool old;         /* a collection had found it alive, at gen_hi */
 };

@@ -516,12 +516,24 @@ static uint64_t gen_end(const struct runtime *rt, uint64_t gc_gen)
 	return ruby_gen_is_unsure(gc_gen) && ruby_now_read(rt, &now) ? MIN(end, now.order) : end;
 }
 
+/* It could not be verified for another frame of this sample: a deep stack has the same few objects,
+ * and each look takes system calls. */
+static bool is_late(const struct runtime *rt, const struct object *o)
+{
+	return rt->cache->nr_rereads != 0 && o->late == rt->cache->nr_rereads;
+}
+
 /* Of an object that was the same at both ends of that time. */
 static uint32_t code_update(
         struct runtime *rt, const struct interp_frame *f, uint64_t gc_gen, struct code *c)
 {
-	uint64_t begin = ruby_gen_begin(gc_gen), end = gen_end(rt, gc_gen);
-	uint32_t flags = code_update_at(rt, f, begin, c);
+	uint64_t begin = ruby_gen_begin(gc_gen), end;
+	uint32_t flags;
+
+	if (is_late(rt, &c->object))
+		return INTERP_UNVERIFIED;
+	end = gen_end(rt, gc_gen);
+	flags = code_update_at(rt, f, begin, c);
 
 	if (flags == 0 && end != begin)
 		flags = code_update_at(rt, f, end, c);
@@ -529,13 +541,20 @@ static uint32_t code_update(
 		flags = INTERP_UNVERIFIED;
 	if (flags == 0)
 		ruby_object_use(&c->object, begin);
+	else if (flags & INTERP_UNVERIFIED)
+		c->object.late = rt->cache->nr_rereads;
 	return flags;
 }
 
 static uint32_t method_update(struct runtime *rt, uint64_t addr, uint64_t gc_gen, struct method *m)
 {
-	uint64_t begin = ruby_gen_begin(gc_gen), end = gen_end(rt, gc_gen);
-	uint32_t flags = method_update_at(rt, addr, begin, m);
+	uint64_t begin = ruby_gen_begin(gc_gen), end;
+	uint32_t flags;
+
+	if (is_late(rt, &m->object))
+		return INTERP_UNVERIFIED;
+	end = gen_end(rt, gc_gen);
+	flags = method_update_at(rt, addr, begin, m);
 
 	if (flags == 0 && end != begin)
 		flags = method_update_at(rt, addr, end, m);
@@ -543,6 +562,8 @@ static uint32_t method_update(struct runtime *rt, uint64_t addr, uint64_t gc_gen
 		flags = INTERP_UNVERIFIED;
 	if (flags == 0)
 		ruby_object_use(&m->object, begin);
+	else if (flags & INTERP_UNVERIFIED)
+		m->object.late = rt->cache->nr_rereads;
 	return flags;
 }
 
