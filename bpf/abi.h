@@ -194,7 +194,8 @@ enum {
 enum {
 	SAMPLE_F_KERNEL = 1,   /* the thread was in the kernel */
 	SAMPLE_F_IN_GC = 2,    /* the interpreter said that it collects garbage */
-	SAMPLE_F_NEW_CODE = 4, /* has a code or method address that was not sent before */
+	SAMPLE_F_NEW_CODE = 4, /* has an object that user space does not know in this period of the
+	                          collector */
 	SAMPLE_F_KEPT = 8,     /* the walk was kept: see struct rprof_sample */
 	SAMPLE_F_OFF_STACK =
 	        16, /* sp lies outside of the stack that the context names (fiber switch) */

@@ -235,7 +235,8 @@ static __always_inline bool cached_holds(
 	return pc - c->start < c->size && c->generation == s->rec.head.generation && !IS_PLAIN(s);
 }
 
-/* Puts the rule of pc into s->rule. WALK_NONE, or why there is none. */
+/* Searches the rule of pc in the tables, puts it into s->rule and keeps it. WALK_NONE, or why there
+ * is none. */
 static __always_inline __u32 native_rule(struct scratch *s, const struct rprof_mapping *m, __u64 pc)
 {
 	struct cached_rule *cached = cached_near(s, pc);
@@ -282,7 +283,7 @@ SUBPROGRAM int native_rule_cached(struct scratch *s, __u64 pc)
 	return 1;
 }
 
-/* The same for code without a table. */
+/* One step in code without a table, by frame pointer. Returns the same. */
 SUBPROGRAM int native_fp_step(struct scratch *s)
 {
 	if (!s)

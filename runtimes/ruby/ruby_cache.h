@@ -90,7 +90,7 @@ static inline uint64_t ruby_gen_begin(uint64_t gen)
 	                                                : ruby_gen_order(gen);
 }
 
-/* What gc_gen is made of, and where it is read: pieces that are to be read in this order. *nr is
+/* What gc_gen is made of, and where it is read: pieces that are to be read in this order. Returns
  * how many. */
 enum { RUBY_GEN_PIECES = 4 };
 struct ruby_gen_words {

@@ -523,47 +523,28 @@ static bool is_late(const struct runtime *rt, const struct object *o)
 	return rt->cache->nr_rereads != 0 && o->late == rt->cache->nr_rereads;
 }
 
-/* Of an object that was the same at both ends of that time. */
-static uint32_t code_update(
-        struct runtime *rt, const struct interp_frame *f, uint64_t gc_gen, struct code *c)
+/* Of the frame's code c, or of its method m where c is NULL: what was the same at both ends of the
+ * time that the sample may be of. */
+static uint32_t object_update(struct runtime *rt, const struct interp_frame *f, uint64_t gc_gen,
+        struct code *c, struct method *m)
 {
-	uint64_t begin = ruby_gen_begin(gc_gen), end;
-	uint32_t flags;
+	struct object *o = c != NULL ? &c->object : &m->object;
+	uint64_t ends[2] = {ruby_gen_begin(gc_gen)};
+	uint32_t flags = 0;
 
-	if (is_late(rt, &c->object))
+	if (is_late(rt, o))
 		return INTERP_UNVERIFIED;
-	end = gen_end(rt, gc_gen);
-	flags = code_update_at(rt, f, begin, c);
-
-	if (flags == 0 && end != begin)
-		flags = code_update_at(rt, f, end, c);
-	if (flags == 0 && !ruby_object_covers(&c->object, begin))
+	ends[1] = gen_end(rt, gc_gen);
+	for (int i = 0; flags == 0 && i < 2; i++)
+		if (i == 0 || ends[1] != ends[0])
+			flags = c != NULL ? code_update_at(rt, f, ends[i], c)
+			                  : method_update_at(rt, f->method, ends[i], m);
+	if (flags == 0 && !ruby_object_covers(o, ends[0]))
 		flags = INTERP_UNVERIFIED;
 	if (flags == 0)
-		ruby_object_use(&c->object, begin);
+		ruby_object_use(o, ends[0]);
 	else if (flags & INTERP_UNVERIFIED)
-		c->object.late = rt->cache->nr_rereads;
-	return flags;
-}
-
-static uint32_t method_update(struct runtime *rt, uint64_t addr, uint64_t gc_gen, struct method *m)
-{
-	uint64_t begin = ruby_gen_begin(gc_gen), end;
-	uint32_t flags;
-
-	if (is_late(rt, &m->object))
-		return INTERP_UNVERIFIED;
-	end = gen_end(rt, gc_gen);
-	flags = method_update_at(rt, addr, begin, m);
-
-	if (flags == 0 && end != begin)
-		flags = method_update_at(rt, addr, end, m);
-	if (flags == 0 && !ruby_object_covers(&m->object, begin))
-		flags = INTERP_UNVERIFIED;
-	if (flags == 0)
-		ruby_object_use(&m->object, begin);
-	else if (flags & INTERP_UNVERIFIED)
-		m->object.late = rt->cache->nr_rereads;
+		o->late = rt->cache->nr_rereads;
 	return flags;
 }
 
@@ -691,7 +672,8 @@ void ruby_resolve(struct runtime *rt, const struct interp_frame *f, bool leaf, u
 	out->frame.name = unreadable_name;
 	if (!native && f->code != 0) {
 		code = code_find(rt->cache, f->code);
-		flags |= code != NULL ? code_update(rt, f, gc_gen, code) : INTERP_UNREADABLE;
+		flags |=
+		        code != NULL ? object_update(rt, f, gc_gen, code, NULL) : INTERP_UNREADABLE;
 	}
 	if (magic == VM_FRAME_MAGIC_IFUNC || (!native && f->code == 0)) {
 		out->frame.name = "(internal)";
@@ -701,7 +683,7 @@ void ruby_resolve(struct runtime *rt, const struct interp_frame *f, bool leaf, u
 	}
 	if (f->method != 0 && flags == 0) {
 		method = method_find(rt->cache, f->method);
-		flags |= method != NULL ? method_update(rt, f->method, gc_gen, method)
+		flags |= method != NULL ? object_update(rt, f, gc_gen, NULL, method)
 		                        : INTERP_UNREADABLE;
 	}
 	if (native && method == NULL && flags == 0)
