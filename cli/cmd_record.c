@@ -63,7 +63,7 @@ struct recorder {
 	int wake_fd;           /* written by the namer when there is something to store at once */
 	int stop_fd;           /* written to end the namer */
 	pthread_mutex_t names; /* held while frames are named, and while an interpreter changes */
-	uint64_t start_ns, nr_refreshes, table_losses;
+	uint64_t start_ns, table_losses;
 	bool progress_open;
 };
 
@@ -341,7 +341,6 @@ static void refresh_process(void *ctx, struct process *p)
 	struct err err = {0};
 	int changed;
 
-	r->nr_refreshes++;
 	pthread_mutex_lock(&r->names);
 	changed = process_refresh_maps(p, &err);
 	pthread_mutex_unlock(&r->names);

@@ -45,7 +45,6 @@ struct pipeline {
 	struct kallsyms *kallsyms;
 	uint64_t period_ns;
 	uint32_t cpu_trigger;
-	bool has_cpu_trigger;
 	struct hash64 syscall_triggers; /* number -> trigger id */
 	struct process *processes[MAX_PROCESSES];
 	size_t nr_processes;
@@ -99,8 +98,7 @@ int pipeline_new(struct recording *rec, struct kallsyms *kallsyms, uint32_t rate
 		return err_set(err, -ENOMEM, "out of memory");
 	}
 	if (rate_hz != 0)
-		pl->has_cpu_trigger =
-		        recording_add_trigger(rec, "cpu", "ns", &pl->cpu_trigger) == 0;
+		recording_add_trigger(rec, "cpu", "ns", &pl->cpu_trigger);
 	*out = pl;
 	return 0;
 }
@@ -577,7 +575,7 @@ static void store(struct pipeline *pl, struct held *h)
 
 void pipeline_name(struct pipeline *pl, const struct rprof_sample *sample, size_t size)
 {
-	struct process *p = record_is_whole(sample, size) ? process_of(pl, sample->tgid) : NULL;
+	struct process *p = process_of(pl, sample->tgid);
 	struct held *h = p != NULL ? calloc(1, sizeof(*h)) : NULL;
 
 	if (h == NULL) {

@@ -18,7 +18,7 @@ struct pipeline_stats {
 	uint64_t outcome[8]; /* by enum stack_outcome */
 	uint64_t reason[32]; /* by enum stack_reason, of stacks that are not exact */
 	uint64_t threads;
-	uint64_t bad_records; /* of no known process, or malformed */
+	uint64_t bad_records; /* of no known process, or without memory for them */
 };
 
 /* kallsyms may be NULL: kernel frames are addresses then. rate_hz 0: no CPU samples. */
@@ -35,8 +35,8 @@ int pipeline_add_process(struct pipeline *pl, struct process *p, struct err *err
  * its time, calls the rest.
  */
 
-/* Takes a record and names its interpreter frames. The caller keeps the processes' interpreters
- * from changing meanwhile. */
+/* Takes a record that is whole (kept_walks_expand()) and names its interpreter frames. The caller
+ * keeps the processes' interpreters from changing meanwhile. */
 void pipeline_name(struct pipeline *pl, const struct rprof_sample *sample, size_t size);
 /* True when so much waits to be stored that nothing more should be named: what the kernel side
  * cannot put into its buffer then is counted there. */
