@@ -113,32 +113,127 @@ struct rprof_mappings {
 struct rprof_proc {
 	uint32_t mappings; /* index in the mappings map of the table that is valid now */
 	uint32_t has_ruby; /* the ruby map has an entry for this tgid */
+	uint32_t plan;     /* index in the plans map */
+	uint32_t tag;      /* of the interpreter: another after an exec. Not 0, below 4096 */
+};
+
+/* ---- what names an object: captures -------------------------------------------------- */
+
+/*
+ * The walk meets objects of an interpreter (code, methods) whose names user space has to know, and
+ * that may be gone before user space could read them. So it copies what names an object into the
+ * ring, before the sample. How is an interpreter's affair, told by a plan: a program of the
+ * operations below, which user space fills. It has one entry for each kind of object; an object may
+ * queue others that belong to its name. The kernel side knows neither kinds nor layouts.
+ *
+ * A capture holds pieces of the process's memory with their addresses, so user space can lay them
+ * over its own reads of the process (symbolizer/overlay.h) and read the name as if nothing had
+ * happened since.
+ */
+enum {
+	CAPTURE_MAX_OPS = 256,
+	CAPTURE_KINDS = 8,
+	CAPTURE_REGS = 16,
+	CAPTURE_MAX_STEPS = 512,   /* operations for one object */
+	CAPTURE_MAX_READ = 16384,  /* bytes of one piece */
+	CAPTURE_READ_WORDS = 32,   /* of CAPTURE_READ */
+	CAPTURE_STRING_HEAD = 64,  /* bytes read of a string object at once, at least 40 */
+	CAPTURE_MAX_STRING = 4095, /* of its characters */
+	CAPTURE_ARRAY_HEAD = 40,
+	CAPTURE_MAX_TABLE = 256, /* entries that CAPTURE_FIND looks at */
 };
 
 /*
- * Objects of interpreters that are there to stay, as far as user space has seen, which writes this.
- * The kernel side wakes it for others in each period of the collector, in which none is freed:
- * their memory may be another object's in the next. A hint, so a collision or an entry that is
- * wrong by now costs a wake-up or a delay of one drain.
+ * r[]: registers; r[0] is the object to begin with. The piece: what was read last. c: the operation
+ * to go on with when memory cannot be read, or is not as it should be; 0: give up.
  */
-enum { SETTLED_SLOTS = 8192 };
-struct rprof_settled {
-	uint64_t slot[SETTLED_SLOTS];
+enum capture_code {
+	CAPTURE_END = 0,
+	CAPTURE_GIVE_UP,  /* it is no such object */
+	CAPTURE_READ,     /* n bytes at r[a] + off; those of the words in `words` count (see hash),
+	                     the first one masked by imm */
+	CAPTURE_READ_VAR, /* r[b] bytes at r[a], at most imm; b's flag CAPTURE_UNCOUNTED */
+	CAPTURE_STRING,   /* a string object at r[a]: struct capture_layout */
+	CAPTURE_ELEMENT, /* r[b] = element r[n] of an array object at r[a]: struct capture_layout */
+	CAPTURE_FIND,    /* r[a] = the third word of that entry of the piece, of three words each,
+	                    whose second is imm; else c */
+	CAPTURE_LOAD,    /* r[a] = (word of the piece at off >> b) & imm */
+	CAPTURE_SET,     /* r[a] = imm */
+	CAPTURE_SHIFT,   /* r[a] = (r[b] >> n) & imm */
+	CAPTURE_SCALE,   /* r[a] = (r[b] + off) / n * imm + words */
+	CAPTURE_ADD,     /* r[a] = r[b] + r[n] */
+	CAPTURE_SUB,     /* r[a] = r[b] - r[n] */
+	CAPTURE_JUMP,    /* to c */
+	CAPTURE_IF_EQ,   /* r[a] == imm: to c */
+	CAPTURE_IF_ABOVE, /* r[a] > imm: to c */
+	CAPTURE_IF_IN,    /* r[a] < 64 and that bit of imm is set: to c */
+	CAPTURE_IF_ADDR,  /* r[a] may be an object's address: to c */
+	CAPTURE_LASTING,  /* all bits of imm are set in the piece's first word: the object lives
+	                     until a full collection */
+	CAPTURE_BRIEF,    /* it may be named otherwise after the next collection */
+	CAPTURE_FOREVER,  /* its name never changes */
+	CAPTURE_QUEUE,    /* object r[a] of kind b belongs to this one */
+};
+#define CAPTURE_UNCOUNTED 1
+
+struct capture_op {
+	uint8_t code; /* enum capture_code */
+	uint8_t a, b, c;
+	uint32_t n;
+	uint32_t off;
+	uint32_t words;
+	uint64_t imm;
 };
 
-/* An object's word: its address with a tag, of tgid here. It lies in one of two slots: this or that
- * with its lowest bit changed. */
-static inline __attribute__((always_inline)) uint64_t object_word(uint64_t addr, uint32_t tag)
-{
-	return (addr & 0xffffffffffffULL) | (uint64_t)tag << 48;
-}
+/* Of an object with a counted sequence: its first word says whether that stands in the object. */
+struct capture_layout {
+	uint64_t outside;    /* this bit is set: elsewhere; for arrays it is clear then */
+	uint32_t len, ptr;   /* offsets; of an embedded one too, without len_mask */
+	uint32_t embed;      /* offset */
+	uint32_t len_shift;  /* of the first word: the length of what is embedded */
+	uint64_t len_mask;   /* 0: it stands at len */
+	uint64_t flags_mask; /* what of the first word does not change with a collection */
+};
 
-static inline __attribute__((always_inline)) uint32_t object_slot(uint64_t addr, uint32_t nr_slots)
-{
-	return ((uint32_t)(addr >> 3) ^ (uint32_t)(addr >> 17)) & (nr_slots - 1);
-}
+struct capture_plan {
+	uint32_t nr_ops;
+	uint32_t start[CAPTURE_KINDS]; /* the first operation for each kind */
+	uint32_t aged_kinds; /* bits: r[0] is an address, in whose first word lasting_mask says
+	                        whether the object is old */
+	uint64_t lasting_mask;
+	struct capture_layout string, array;
+	struct capture_op op[CAPTURE_MAX_OPS];
+};
 
 /* ---- the record of one sample -------------------------------------------------------- */
+
+/* What each record begins with. */
+enum rprof_record_type { RECORD_SAMPLE = 1, RECORD_CAPTURE = 2 };
+struct rprof_record {
+	uint32_t type; /* enum rprof_record_type */
+	uint32_t size; /* bytes, with this */
+};
+
+/* One piece of a capture; followed by the bytes, and by what makes them a multiple of 8. */
+struct capture_piece {
+	uint64_t addr;
+	uint64_t size; /* bytes */
+};
+
+enum {
+	CAPTURE_F_PARTIAL = 1, /* something could not be read */
+};
+
+/* Followed by pieces. From here on a frame that names the object is named by this. */
+struct rprof_capture {
+	struct rprof_record record;
+	uint32_t tgid;
+	uint32_t tag;    /* as in struct rprof_proc */
+	uint64_t object; /* address, or whatever names it in its kind */
+	uint32_t kind;   /* of the plan */
+	uint32_t flags;  /* CAPTURE_F_* */
+	uint64_t gc_gen; /* as in struct rprof_sample */
+};
 
 enum rprof_trigger {
 	TRIGGER_CPU = 1,     /* the clock of the CPU: one unit is one period */
@@ -189,14 +284,18 @@ enum {
 	INTERP_F_JIT = 1,      /* cfp->jit_return is set */
 	INTERP_F_EP_HOPS = 2,  /* the local environment was not reached: method is unknown */
 	INTERP_F_EP_FAULT = 4, /* the environment could not be read: flags and method are unknown */
+	/* The object was not captured: too much was new in this run, or it could not be read. What
+	   was captured at its address before may be another. */
+	INTERP_F_CODE_UNSENT = 8,
+	INTERP_F_METHOD_UNSENT = 16,
 };
 
 enum {
-	SAMPLE_F_KERNEL = 1,   /* the thread was in the kernel */
-	SAMPLE_F_IN_GC = 2,    /* the interpreter said that it collects garbage */
-	SAMPLE_F_NEW_CODE = 4, /* has an object that user space does not know in this period of the
-	                          collector */
-	SAMPLE_F_KEPT = 8,     /* the walk was kept: see struct rprof_sample */
+	SAMPLE_F_KERNEL = 1, /* the thread was in the kernel */
+	SAMPLE_F_IN_GC = 2,  /* the interpreter said that it collects garbage */
+	SAMPLE_F_UNSENT = 4, /* has an object that was not captured: base_unsent, and INTERP_F_*
+	                        of its frames */
+	SAMPLE_F_KEPT = 8,   /* the walk was kept: see struct rprof_sample */
 	SAMPLE_F_OFF_STACK =
 	        16, /* sp lies outside of the stack that the context names (fiber switch) */
 };
@@ -214,6 +313,7 @@ enum {
  * leaves the kept part as it was.
  */
 struct rprof_sample {
+	struct rprof_record record;
 	uint64_t time_ns;    /* CLOCK_MONOTONIC */
 	uint32_t tgid, tid;  /* as rprof's PID namespace numbers them */
 	uint16_t trigger;    /* enum rprof_trigger */
@@ -223,11 +323,14 @@ struct rprof_sample {
 	uint16_t nr_kernel, nr_native, nr_interp;
 	uint16_t base_native, base_interp;
 	uint8_t native_outcome, interp_outcome; /* enum walk_outcome */
+	uint32_t tag;                           /* of the interpreter, as in struct rprof_proc */
+	uint32_t base_unsent; /* so many outermost frames may be of objects that were not captured
+	                         (of the base); the rest says so itself */
 	uint32_t keep_slot, keep_seq;
 	uint32_t reads;   /* reads of user memory that this walk made */
 	uint32_t lookups; /* searches in the unwind tables */
 	uint64_t context; /* address of the execution context, or 0 */
-	uint64_t gc_gen; /* changes whenever memory of the interpreter's heap may have been freed */
+	uint64_t gc_gen;  /* what the interpreter's collector did, in its own encoding */
 	char comm[16];
 #ifdef RPROF_CHECK
 	uint64_t check_sum; /* walk_sum() of the plain walk; 0: it was not made */
@@ -248,11 +351,17 @@ enum rprof_counter {
 	COUNTER_LOST_RING, /* records dropped: the ring buffer was full */
 	COUNTER_NO_USER,   /* no user registers: kernel thread or exiting */
 	COUNTER_WAKEUPS,   /* records for which user space was woken */
+	COUNTER_CAPTURES,  /* objects that were captured and sent */
+	COUNTER_LOOKED_AT, /* objects that were captured and were as before */
+	COUNTER_UNSENT,    /* samples with objects that were not captured */
 	/* of a build with RPROF_CHECK */
-	COUNTER_CHECKED,      /* walks made twice */
-	COUNTER_CHECK_NATIVE, /* of these, with a difference in the native frames */
-	COUNTER_CHECK_INTERP, /* in the interpreter frames */
-	COUNTER_CHECK_FRAMES, /* frames compared */
+	COUNTER_CHECKED,        /* walks made twice */
+	COUNTER_CHECK_NATIVE,   /* of these, with a difference in the native frames */
+	COUNTER_CHECK_INTERP,   /* in the interpreter frames */
+	COUNTER_CHECK_FRAMES,   /* frames compared */
+	COUNTER_CHECK_CAPTURES, /* captures compared with plain reads, and objects taken for known
+	                           that were captured all the same */
+	COUNTER_CHECK_CAPTURE,  /* of these, with a difference */
 	RPROF_NR_COUNTERS,
 };
 

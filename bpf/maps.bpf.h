@@ -37,13 +37,24 @@ const volatile __u32 rp_kept_mask;
 
 #ifdef RPROF_CHECK
 /* Which check of the fast walk is left out, to see that the comparison sees it. */
-enum planted { PLANTED_RETURN_ADDRESS = 1, PLANTED_FRAME_POINTER = 2, PLANTED_INTERP_FRAME = 3 };
+enum { CHECKED_OBJECTS = 32 }; /* known ones that are captured all the same in one run */
+enum planted {
+	PLANTED_RETURN_ADDRESS = 1,
+	PLANTED_FRAME_POINTER = 2,
+	PLANTED_INTERP_FRAME = 3,
+	PLANTED_STAMPS = 4,    /* what was sent is good for ever */
+	PLANTED_FULL = 5,      /* full collections free nothing old */
+	PLANTED_COLLECTOR = 6, /* what the collector is doing now does not matter */
+};
 const volatile __u32 rp_planted;
 #define IS_PLANTED(what) (rp_planted == (what))
 #define IS_PLAIN(s)      ((s)->plain)
+/* Objects that are taken for known are to be looked at all the same. */
+#define IS_CHECKED(s) ((s)->cap.check_left != 0)
 #else
 #define IS_PLANTED(what) 0
 #define IS_PLAIN(s)      0
+#define IS_CHECKED(s)    0
 #endif
 
 /* Copy of a stretch of user memory: one read of 16 KiB costs what ten reads of a word do. */
@@ -86,6 +97,8 @@ struct kept_native {
 struct kept_interp {
 	struct interp_frame frame;
 	__u64 env_method; /* what stood in the environment; frame.method is what it leads to */
+	__u32 code_stamp,
+	        method_stamp; /* until when the objects are what was sent: capture.bpf.h */
 };
 
 /*
@@ -98,10 +111,62 @@ struct kept_walk {
 	__u32 tgid, tid;
 	__u32 generation; /* of the mappings of the native frames */
 	__u32 nr_native, nr_interp;
-	__u32 unused;
+	__u32 stamp; /* of young objects at the last walk; 0: the stamps have to be looked at */
 	struct kept_native native[RPROF_MAX_KEPT_NATIVE];
 	struct kept_interp interp[RPROF_MAX_KEPT_INTERP];
 };
+
+/*
+ * What was captured, and until when it is good; two in a row are one set. The words are combined so
+ * that a torn one fits no object: check = key ^ word.
+ */
+struct capture_slot {
+	__u64 check;
+	__u64 word; /* stamp << 32 | hash */
+};
+enum { CAPTURE_SLOTS_SHIFT = 16, CAPTURE_SLOTS = 1 << CAPTURE_SLOTS_SHIFT };
+struct capture_slots {
+	struct capture_slot slot[CAPTURE_SLOTS];
+};
+
+/* An object on its way into the ring. The pieces of one have room behind the last position. */
+enum {
+	CAPTURE_WORDS = 4096,
+	CAPTURE_QUEUE_LEN = 16,
+	CAPTURE_MAX_RUN = 64,
+	CAPTURE_MAX_WANTED = 256
+};
+enum { CAPTURE_RECORD_WORDS = 2 * CAPTURE_WORDS };
+
+struct capture_state {
+	__u64 reg[CAPTURE_REGS];
+	__u64 hash;
+	__u64 value; /* of a read that is not sent */
+	__u32 pos;   /* words of rec in use */
+	__u32 piece; /* word where the last piece's bytes begin */
+	__u32 piece_sz;
+	__u32 next; /* operation */
+	__u32 ended, failed;
+	__u32 life; /* enum capture_life */
+	/* what the walk wants, and how far that is */
+	__u32 nr_wanted, nr_looked;
+	__u64 wanted[CAPTURE_MAX_WANTED];    /* keys */
+	__u32 wanted_at[CAPTURE_MAX_WANTED]; /* whose it is: WANTED_* */
+	__u64 key;                           /* of the one at work, with its parts */
+	__u32 where, stamp, unsent;
+	__u32 nr_queued, nr_done; /* of the parts that belong to its name */
+#ifdef RPROF_CHECK
+	__u32 check_bad, check_left;
+#endif
+	__u64 queued[CAPTURE_QUEUE_LEN]; /* key */
+	union {
+		struct rprof_capture head;
+		__u64 word[CAPTURE_RECORD_WORDS];
+	} rec;
+};
+
+_Static_assert(CAPTURE_WORDS + 3 + CAPTURE_MAX_READ / 8 <= CAPTURE_RECORD_WORDS,
+        "a piece that begins at the last position fits");
 
 enum { RECORD_WORDS = 32768, RECORD_HEADER_WORDS = sizeof(struct rprof_sample) / 8 };
 
@@ -138,18 +203,25 @@ struct scratch {
 	__u32 comparing;     /* from the root inwards, to see what is as it was kept */
 	__u32 single_frames; /* the frames cannot be read in bulk */
 	__u32 many_envs;     /* more environments were needed than the first few */
-	__u32 new_code;
 	__u32 interp_pos;
 	__u64 frame_addr, frames_end;
 	__u64 frames_sz; /* bytes of whole frames that fit into a window */
 	__u64 interp_stack_lo, interp_stack_hi, env_end;
+	/* what is good now; 0: nothing is */
+	__u32 young_stamp, old_stamp;
+	__u32 renew_stamp; /* old objects with this one are the same if they are old still */
+	__u32 young_before,
+	        old_before; /* before a collection that moves objects, which is at work */
+	__u32 nr_captures;  /* in this run */
+	__u32 capture_lost; /* one could not be sent */
+	__u32 relook_at;    /* frames of the base that were not looked at again yet */
+	__u32 plan, tag;
 	__u64 gc_gen;
 	union {
 		struct interp_frame frame;
 		__u64 frame_word[4];
 	};
 	__u64 env_method;             /* of frame */
-	__u32 gc_period;              /* with tgid: in one, no object in use is freed */
 	__u64 svar_addr, svar_method; /* what was in the place of a method, and what it led to */
 	__u64 env[3];                 /* of an environment: method, outer, flags */
 	__u64 context[INTERP_CONTEXT_SZ / 8]; /* the head of the execution context */
@@ -160,6 +232,8 @@ struct scratch {
 	} rec;
 	struct kept_native new_native[RPROF_MAX_NATIVE]; /* as in rec */
 	__u64 new_env_method[RPROF_MAX_INTERP];
+	__u64 new_stamps[RPROF_MAX_KEPT_INTERP]; /* code << 32 | method, outermost frame first */
+	struct capture_state cap;
 	struct user_window stack, frames, envs;
 	struct cached_rule rules[RULE_CACHE_SLOTS];
 #ifdef RPROF_CHECK
@@ -229,7 +303,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 2 << 20);
+	__uint(max_entries, 8 << 20);
 } rp_ring SEC(".maps");
 
 struct {
@@ -251,28 +325,19 @@ struct {
 	__type(value, struct syscall_set);
 } rp_syscalls SEC(".maps");
 
-/*
- * Code and method addresses that were sent, with the period of the collector: user space has looked
- * at them, or does so at once. A race or a collision costs a wake-up or a delay of one drain.
- */
-enum { SEEN_SLOTS = 16384 };
-struct seen_table {
-	__u64 slot[SEEN_SLOTS];
-};
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct seen_table);
-} rp_seen SEC(".maps");
+	__type(value, struct capture_slots);
+} rp_slots SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* one for each process; set before load */
 	__type(key, __u32);
-	__type(value, struct rprof_settled);
-} rp_settled SEC(".maps");
+	__type(value, struct capture_plan);
+} rp_plans SEC(".maps");
 
 /* The last entry has no owner and stays empty: for walks that find theirs taken. */
 struct {
@@ -299,6 +364,15 @@ static __always_inline void record_word(struct scratch *s, __u64 v)
 		s->rec.word[pos] = v;
 		s->pos = pos + 1;
 	}
+}
+
+/* Notes that an object of the frame was not captured; at: its number from the outermost one. */
+static __always_inline void walk_unsent(struct scratch *s, __u32 at, __u32 bit)
+{
+	__u32 pos = s->interp_pos + (s->nr_frames - 1 - at) * 4 + 3;
+
+	if (pos < RECORD_WORDS)
+		s->rec.word[pos] |= (__u64)bit << 32;
 }
 
 /* A word around all windows. 0 or -1. */

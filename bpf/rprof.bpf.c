@@ -103,12 +103,18 @@ static __always_inline bool send_record(struct scratch *s)
 
 	if (size > sizeof(s->rec))
 		return false;
-	/* User space drains on a timer; it is woken at once for code that it does not know, which
-	 * it must read before it is freed, and before the buffer fills up. Not for less: an
-	 * interrupt to wake it costs as much as the walk. */
+	/* Without a name that it needs it would be given another's. */
+	if (s->capture_lost) {
+		count(COUNTER_LOST_RING);
+		return false;
+	}
+	s->rec.head.record.type = RECORD_SAMPLE;
+	s->rec.head.record.size = size;
+	/* User space drains on a timer; it is woken at once for a mapping that it does not know,
+	 * and before the buffer fills up. Not for less: an interrupt to wake it costs as much as
+	 * the walk. */
 	flags = BPF_RB_NO_WAKEUP;
-	if (s->rec.head.flags & SAMPLE_F_NEW_CODE ||
-	        s->rec.head.native_outcome == WALK_NO_MAPPING || ring_fills())
+	if (s->rec.head.native_outcome == WALK_NO_MAPPING || ring_fills())
 		flags = BPF_RB_FORCE_WAKEUP;
 	if (flags == BPF_RB_FORCE_WAKEUP)
 		count(COUNTER_WAKEUPS);
@@ -150,11 +156,19 @@ static __always_inline int take_sample(void *ctx, enum scratch_slot which,
 		return 0;
 
 	s->has_ruby = 0;
+	s->nr_captures = 0;
+	s->capture_lost = 0;
+#ifdef RPROF_CHECK
+	s->cap.check_left = CHECKED_OBJECTS;
+#endif
 	if (proc->has_ruby) {
 		ruby = bpf_map_lookup_elem(&rp_ruby, &ids->tgid);
 		if (ruby) {
 			s->ruby = *ruby;
 			s->has_ruby = 1;
+			s->plan = proc->plan;
+			s->tag = proc->tag;
+			s->rec.head.tag = proc->tag;
 		}
 	}
 	s->leaf_sp = origin->leaf.sp;

@@ -11,16 +11,11 @@
 #include <inttypes.h>
 #include <malloc.h>
 #include <poll.h>
-#include <pthread.h>
-#include <sched.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
@@ -28,10 +23,9 @@
 enum {
 	DRAIN_MS = 100,
 	COMMIT_MS = 1000,
-	NAMER_NICE = -15,
-	BACKLOG_MS = 2,
-	NAMER_SLICE_NS = 100 * 1000,
-	BOOT_TRIES = 40, /* of 50 ms: a Ruby that has just been started has no VM yet */
+	ROUND_MS = 50, /* so long at most records are taken before something else is looked at */
+	LOOK_UP_EVERY = 32, /* records: then it is looked whether it is time to */
+	BOOT_TRIES = 40,    /* of 50 ms: a Ruby that has just been started has no VM yet */
 	DEFAULT_RATE_HZ = 99,
 	MAX_RECORDED = 256, /* processes in one recording */
 	LARGE_SZ = 1 << 20, /* memory that goes back to the kernel when it is freed */
@@ -56,13 +50,8 @@ struct recorder {
 	struct kallsyms *kallsyms;
 	struct session *session;
 	struct pipeline *pipeline;
-	/* The thread that drains the ring buffer and names interpreter frames. */
-	pthread_t namer;
-	bool namer_runs;
-	atomic_bool namer_done, abandoned;
-	int wake_fd;           /* written by the namer when there is something to store at once */
-	int stop_fd;           /* written to end the namer */
-	pthread_mutex_t names; /* held while frames are named, and while an interpreter changes */
+	uint64_t round_end_ns; /* of the records that are taken now */
+	uint32_t nr_taken;
 	uint64_t start_ns, table_losses;
 	bool progress_open;
 };
@@ -341,9 +330,7 @@ static void refresh_process(void *ctx, struct process *p)
 	struct err err = {0};
 	int changed;
 
-	pthread_mutex_lock(&r->names);
 	changed = process_refresh_maps(p, &err);
-	pthread_mutex_unlock(&r->names);
 	if (changed == 1 && session_update_process(r->session, p, &err) == -ENOSPC)
 		r->table_losses++;
 }
@@ -359,10 +346,8 @@ static void reattach(struct recorder *r)
 
 		if (p->exited || !p->lost_runtime)
 			continue;
-		pthread_mutex_lock(&r->names);
 		process_refresh_maps(p, &err);
 		rc = process_reattach(p, &err);
-		pthread_mutex_unlock(&r->names);
 		if (rc == 0)
 			session_update_process(r->session, p, &err);
 	}
@@ -381,105 +366,24 @@ static bool on_sample(void *ctx, const struct rprof_sample *sample, size_t size)
 {
 	struct recorder *r = ctx;
 
-	pthread_mutex_lock(&r->names);
-	pipeline_name(r->pipeline, sample, size);
-	pthread_mutex_unlock(&r->names);
-	if (sample->native_outcome == WALK_NO_MAPPING)
-		eventfd_write(r->wake_fd, 1);
-	return atomic_load(&r->abandoned) || !pipeline_is_full(r->pipeline);
+	pipeline_add(r->pipeline, sample, size, refresh_process, r);
+	return ++r->nr_taken % LOOK_UP_EVERY != 0 || now_ns() < r->round_end_ns;
 }
 
-/* The kernel's struct sched_attr (include/uapi/linux/sched/types.h), which libc does not have. */
-struct sched_attr_abi {
-	uint32_t size, policy;
-	uint64_t flags;
-	int32_t nice;
-	uint32_t priority;
-	uint64_t runtime, deadline, period;
-};
-
-/* Asks to run soon after a wake-up and briefly: a short slice (Linux 6.12), and a better nice
- * value. */
-static void hurry(void)
-{
-	struct sched_attr_abi attr = {
-	        .size = sizeof(attr),
-	        .policy = SCHED_OTHER,
-	        .nice = NAMER_NICE,
-	        .runtime = NAMER_SLICE_NS,
-	};
-
-	if (syscall(SYS_sched_setattr, 0, &attr, 0) != 0)
-		setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), NAMER_NICE);
-}
-
-/*
- * Names must be read before the program frees what they belong to: this thread does nothing else,
- * and is there soon after being woken. Symbols and the database, which may take long, are the other
- * thread's.
- */
-static void *name_samples(void *ctx)
+static void on_capture(void *ctx, const struct rprof_capture *capture, size_t size)
 {
 	struct recorder *r = ctx;
-	struct pollfd fds[] = {
-	        {.fd = session_ring_fd(r->session), .events = POLLIN},
-	        {.fd = r->stop_fd, .events = POLLIN},
-	};
-	bool drained = true;
 
-	hurry();
-	/* Once it is to end, it ends with an empty buffer. */
-	while (!drained || fds[1].revents == 0) {
-		if (drained)
-			poll(fds, ARRAY_SIZE(fds), DRAIN_MS);
-		else
-			poll(&fds[1], 1, BACKLOG_MS);
-		drained = session_drain(r->session, on_sample, r);
-		if (!drained)
-			eventfd_write(r->wake_fd, 1);
-	}
-	atomic_store(&r->namer_done, true);
-	eventfd_write(r->wake_fd, 1);
-	return NULL;
+	pipeline_capture(r->pipeline, capture, size);
 }
 
-static int start_namer(struct recorder *r, struct err *err)
+/* Takes what the kernel side has sent, until end_ns at most. True when nothing is left. */
+static bool take_records(struct recorder *r, uint64_t end_ns)
 {
-	sigset_t all, old;
-	int rc;
+	const struct session_sink sink = {.sample = on_sample, .capture = on_capture, .ctx = r};
 
-	r->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	r->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (r->wake_fd < 0 || r->stop_fd < 0)
-		return err_set(err, -errno, "no file descriptor is left: %s", strerror(errno));
-	/* Signals are the main thread's. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_BLOCK, &all, &old);
-	rc = pthread_create(&r->namer, NULL, name_samples, r);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (rc != 0)
-		return err_set(err, -rc, "no thread can be started: %s", strerror(rc));
-	r->namer_runs = true;
-	return 0;
-}
-
-/* Ends the namer once the buffer is empty. store: what it names meanwhile is stored. */
-static void stop_namer(struct recorder *r, bool store)
-{
-	struct pollfd woken = {.fd = r->wake_fd, .events = POLLIN};
-	eventfd_t value;
-
-	if (!r->namer_runs)
-		return;
-	atomic_store(&r->abandoned, !store);
-	eventfd_write(r->stop_fd, 1);
-	while (store && !atomic_load(&r->namer_done)) {
-		poll(&woken, 1, DRAIN_MS);
-		eventfd_read(r->wake_fd, &value);
-		pipeline_store(r->pipeline, true, refresh_process, r);
-	}
-	pthread_join(r->namer, NULL);
-	r->namer_runs = false;
+	r->round_end_ns = end_ns;
+	return session_drain(r->session, &sink);
 }
 
 static void set_losses(struct recorder *r)
@@ -531,8 +435,7 @@ static int record(struct recorder *r, struct err *err)
 {
 	struct pollfd *fds = calloc(r->nr_processes + 2, sizeof(*fds));
 	uint64_t next_commit, next_progress, end;
-	bool tty = isatty(STDERR_FILENO), alive = true, commit, exits;
-	eventfd_t woken;
+	bool tty = isatty(STDERR_FILENO), alive = true, empty = true, commit, exits;
 	int rc = 0;
 
 	if (fds == NULL)
@@ -548,9 +451,12 @@ static int record(struct recorder *r, struct err *err)
 			break;
 		if (end != UINT64_MAX)
 			wait_ms = MIN(wait_ms, (end - now) / 1000000 + 1);
+		if (!empty)
+			wait_ms = 0;
 		fds[nr_fds++] =
 		        (struct pollfd){.fd = session_sideband_fd(r->session), .events = POLLIN};
-		fds[nr_fds++] = (struct pollfd){.fd = r->wake_fd, .events = POLLIN};
+		fds[nr_fds++] =
+		        (struct pollfd){.fd = session_ring_fd(r->session), .events = POLLIN};
 		for (size_t i = 0; i < r->nr_processes; i++)
 			if (!r->processes[i]->exited)
 				fds[nr_fds++] = (struct pollfd){
@@ -559,8 +465,7 @@ static int record(struct recorder *r, struct err *err)
 		exits = false; /* known by the descriptors behind the first two */
 		for (size_t i = 2; i < nr_fds; i++)
 			exits |= fds[i].revents != 0;
-		eventfd_read(r->wake_fd, &woken);
-		pipeline_store(r->pipeline, false, refresh_process, r);
+		empty = take_records(r, now_ns() + ROUND_MS * 1000000ULL);
 		session_mapped(r->session, on_mapped, r);
 		now = now_ns();
 		commit = now >= next_commit;
@@ -579,8 +484,8 @@ static int record(struct recorder *r, struct err *err)
 		}
 	}
 	session_stop(r->session);
-	stop_namer(r, true);
-	pipeline_store(r->pipeline, true, refresh_process, r);
+	take_records(r, UINT64_MAX);
+	pipeline_flush(r->pipeline, refresh_process, r);
 	free(fds);
 	return rc;
 }
@@ -631,12 +536,6 @@ static int finish(struct recorder *r, uint64_t cpu_at_start, int rc, struct err 
 
 static void recorder_release(struct recorder *r)
 {
-	stop_namer(r, false);
-	pthread_mutex_destroy(&r->names);
-	if (r->wake_fd >= 0)
-		close(r->wake_fd);
-	if (r->stop_fd >= 0)
-		close(r->stop_fd);
 	pipeline_free(r->pipeline);
 	session_free(r->session);
 	kallsyms_free(r->kallsyms);
@@ -687,8 +586,6 @@ static int run_recorder(struct recorder *r, char **argv)
 	code = open_pipeline(r);
 	if (code != EXIT_OK)
 		return code;
-	if (start_namer(r, &err) != 0)
-		return cli_fail(EXIT_INTERNAL, "%s", err.msg);
 	cpu_at_start = own_cpu_ns();
 	r->start_ns = now_ns();
 	rc = session_start(r->session, &err);
@@ -705,7 +602,7 @@ static int run_recorder(struct recorder *r, char **argv)
 
 static int run(int argc, char **argv)
 {
-	struct recorder r = {.wake_fd = -1, .stop_fd = -1, .names = PTHREAD_MUTEX_INITIALIZER};
+	struct recorder r = {0};
 	bool done = false;
 	int code = parse_options(&r, argc, argv, &done);
 

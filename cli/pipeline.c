@@ -5,33 +5,30 @@
 #include "symbolizer/kept_walk.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
 	MAX_PROCESSES = 256,
-	MAX_WAITING_SZ = 8 << 20, /* of named records that wait to be stored */
 	MAX_FRAMES = RPROF_MAX_KERNEL + RPROF_MAX_NATIVE * 4 + RPROF_MAX_INTERP + 4,
 	LEARN_SAMPLES = 256, /* so many stacks teach the stitcher */
 	NAMES_EVERY = 64,    /* a thread's names are read again after so many of its samples */
 };
 
-/* A record with its interpreter frames named. */
+/* A sample with its interpreter frames named. */
 struct held {
-	size_t size;                   /* bytes of it all */
-	struct rprof_sample *sample;   /* owned copy of the whole record */
-	struct interp_info *infos;     /* owned; leaf first */
-	struct stitch_interp *interps; /* owned */
+	const struct rprof_sample *sample;
+	struct interp_info *infos; /* leaf first */
+	struct stitch_interp *interps;
 	struct process *process;
-	const struct runtime_ops
-	        *ops; /* of the interpreter that named it: an exec may change the process's */
+	/* Of the interpreter that named it: an exec may change the process's. */
+	const struct runtime_ops *ops;
 	struct runtime *rt;
 	char thread_name[64]; /* if has_thread_name */
 	bool has_thread_name;
 	bool unverified;
-	struct held *next;
+	struct held *next; /* of those that wait: sample, infos and interps are owned */
 };
 
 /* A frame of the interpreter that the recording has, known by its strings' addresses. */
@@ -49,23 +46,18 @@ struct pipeline {
 	struct process *processes[MAX_PROCESSES];
 	size_t nr_processes;
 	struct hash64 kernel_frames; /* address -> frame id */
-	/* the draining thread's: pid << 32 | tid -> samples until its name is read again */
-	struct hash64 names_due;
-	uint64_t bad_records;
-	/* named, to be stored; under lock */
-	pthread_mutex_t lock;
-	struct held *named, **last_named;
-	size_t waiting_sz; /* bytes of records that are named and not stored */
-	/* the storing thread's */
-	struct hash64 threads;   /* pid << 32 | tid -> id in the recording */
-	struct hash64 by_frame;  /* hash of a frame -> index in seen */
-	struct seen_frame *seen; /* owned */
+	struct hash64 names_due;     /* pid << 32 | tid -> samples until its name is read again */
+	struct hash64 threads;       /* pid << 32 | tid -> id in the recording */
+	struct hash64 by_frame;      /* hash of a frame -> index in seen */
+	struct seen_frame *seen;     /* owned */
 	size_t nr_seen, cap_seen;
-	struct held *first, **last;
+	struct held *first, **last; /* that wait to learn from */
 	size_t nr_held;
 	bool learnt;
 	struct pipeline_stats stats;
 	/* room for one stack */
+	struct interp_info *infos;
+	struct stitch_interp *interps;
 	struct stitch_native *natives;
 	struct stitch_item *items;
 	uint32_t *ids;
@@ -85,15 +77,16 @@ int pipeline_new(struct recording *rec, struct kallsyms *kallsyms, uint32_t rate
 	hash64_init(&pl->threads);
 	hash64_init(&pl->by_frame);
 	hash64_init(&pl->names_due);
-	pthread_mutex_init(&pl->lock, NULL);
-	pl->last_named = &pl->named;
 	hash64_init(&pl->kernel_frames);
 	hash64_init(&pl->syscall_triggers);
 	pl->last = &pl->first;
+	pl->infos = calloc(RPROF_MAX_INTERP + 1, sizeof(*pl->infos));
+	pl->interps = calloc(RPROF_MAX_INTERP + 1, sizeof(*pl->interps));
 	pl->natives = calloc(RPROF_MAX_NATIVE + 1, sizeof(*pl->natives));
 	pl->items = calloc(RPROF_MAX_NATIVE + RPROF_MAX_INTERP + 2, sizeof(*pl->items));
 	pl->ids = calloc(MAX_FRAMES, sizeof(*pl->ids));
-	if (pl->natives == NULL || pl->items == NULL || pl->ids == NULL) {
+	if (pl->infos == NULL || pl->interps == NULL || pl->natives == NULL || pl->items == NULL ||
+	        pl->ids == NULL) {
 		pipeline_free(pl);
 		return err_set(err, -ENOMEM, "out of memory");
 	}
@@ -105,7 +98,7 @@ int pipeline_new(struct recording *rec, struct kallsyms *kallsyms, uint32_t rate
 
 static void held_free(struct held *h)
 {
-	free(h->sample);
+	free((void *)h->sample);
 	free(h->infos);
 	free(h->interps);
 	free(h);
@@ -115,20 +108,20 @@ void pipeline_free(struct pipeline *pl)
 {
 	if (pl == NULL)
 		return;
-	*pl->last = pl->named;
 	while (pl->first != NULL) {
 		struct held *h = pl->first;
 
 		pl->first = h->next;
 		held_free(h);
 	}
-	pthread_mutex_destroy(&pl->lock);
 	hash64_release(&pl->threads);
 	hash64_release(&pl->by_frame);
 	free(pl->seen);
 	hash64_release(&pl->names_due);
 	hash64_release(&pl->kernel_frames);
 	hash64_release(&pl->syscall_triggers);
+	free(pl->infos);
+	free(pl->interps);
 	free(pl->natives);
 	free(pl->items);
 	free(pl->ids);
@@ -211,14 +204,21 @@ static void name_interp_frames(struct held *h)
 	const struct interp_frame *frames = record_interp(s);
 	bool skip = false;
 
-	if (h->ops->reread != NULL)
-		h->ops->reread(h->rt, frames, s->nr_interp, s->gc_gen);
 	for (size_t i = 0; i < s->nr_interp; i++) {
-		struct interp_desc desc;
+		struct interp_desc desc = {.class = INTERP_HIDDEN};
+
+		/* Of an interpreter that nobody knows: its frames stay without names. */
+		if (h->ops == NULL) {
+			h->infos[i] = (struct interp_info){0};
+			h->interps[i] = (struct stitch_interp){.class = STITCH_HIDDEN};
+			h->unverified = true;
+			continue;
+		}
 
 		h->ops->frame_class(h->rt, &frames[i], &desc);
 		h->interps[i] =
 		        (struct stitch_interp){.class = desc.class, .ends_run = desc.ends_run};
+		h->infos[i] = (struct interp_info){0};
 		if (desc.class == INTERP_HIDDEN)
 			continue;
 		h->ops->resolve(h->rt, &frames[i], i == 0, s->gc_gen, &h->infos[i]);
@@ -573,60 +573,50 @@ static void store(struct pipeline *pl, struct held *h)
 		pl->stats.reason[out.reason & 31]++;
 }
 
-void pipeline_name(struct pipeline *pl, const struct rprof_sample *sample, size_t size)
+void pipeline_capture(struct pipeline *pl, const struct rprof_capture *capture, size_t size)
 {
-	struct process *p = process_of(pl, sample->tgid);
-	struct held *h = p != NULL ? calloc(1, sizeof(*h)) : NULL;
+	struct process *p = process_of(pl, capture->tgid);
+	const struct runtime_ops *ops = NULL;
+	struct runtime *rt = p != NULL ? process_runtime(p, capture->tag, &ops) : NULL;
 
-	if (h == NULL) {
-		pl->bad_records++;
-		return;
-	}
-	h->process = p;
-	h->ops = p->ops;
-	h->rt = p->rt;
-	h->sample = malloc(size);
-	h->infos = calloc(sample->nr_interp + 1U, sizeof(*h->infos));
-	h->interps = calloc(sample->nr_interp + 1U, sizeof(*h->interps));
-	if (h->sample == NULL || h->infos == NULL || h->interps == NULL) {
-		held_free(h);
-		pl->bad_records++;
-		return;
-	}
-	memcpy(h->sample, sample, size);
-	if (h->ops != NULL)
-		name_interp_frames(h);
+	if (rt == NULL)
+		pl->stats.bad_records++;
 	else
-		h->sample->nr_interp = 0;
-	name_thread(pl, h);
-	h->size = size + sample->nr_interp * (sizeof(*h->infos) + sizeof(*h->interps));
-	pthread_mutex_lock(&pl->lock);
-	pl->waiting_sz += h->size;
-	*pl->last_named = h;
-	pl->last_named = &h->next;
-	pthread_mutex_unlock(&pl->lock);
+		ops->captured(rt, capture, size);
 }
 
-bool pipeline_is_full(struct pipeline *pl)
+/* Keeps a copy of what stands in the room for one stack. */
+static void hold(struct pipeline *pl, const struct held *h, size_t size)
 {
-	bool full;
+	size_t nr = h->sample->nr_interp + 1U;
+	struct held *copy = malloc(sizeof(*copy));
+	void *sample = malloc(size);
 
-	pthread_mutex_lock(&pl->lock);
-	full = pl->waiting_sz > MAX_WAITING_SZ;
-	pthread_mutex_unlock(&pl->lock);
-	return full;
-}
-
-/* Moves what was named to what is to be stored. */
-static void take_named(struct pipeline *pl)
-{
-	pthread_mutex_lock(&pl->lock);
-	*pl->last = pl->named;
-	pl->named = NULL;
-	pl->last_named = &pl->named;
-	pthread_mutex_unlock(&pl->lock);
-	for (; *pl->last != NULL; pl->last = &(*pl->last)->next)
-		pl->nr_held++;
+	if (copy != NULL)
+		*copy = (struct held){
+		        .infos = malloc(nr * sizeof(*copy->infos)),
+		        .interps = malloc(nr * sizeof(*copy->interps)),
+		};
+	if (copy == NULL || sample == NULL || copy->infos == NULL || copy->interps == NULL) {
+		if (copy != NULL)
+			held_free(copy);
+		free(sample);
+		pl->stats.bad_records++;
+		return;
+	}
+	memcpy(sample, h->sample, size);
+	memcpy(copy->infos, h->infos, nr * sizeof(*copy->infos));
+	memcpy(copy->interps, h->interps, nr * sizeof(*copy->interps));
+	copy->sample = sample;
+	copy->process = h->process;
+	copy->ops = h->ops;
+	copy->rt = h->rt;
+	copy->has_thread_name = h->has_thread_name;
+	copy->unverified = h->unverified;
+	memcpy(copy->thread_name, h->thread_name, sizeof(copy->thread_name));
+	*pl->last = copy;
+	pl->last = &copy->next;
+	pl->nr_held++;
 }
 
 /* True when the stitcher knows enough, or will not learn more by waiting. */
@@ -637,7 +627,7 @@ static bool learn(struct pipeline *pl, bool force)
 
 	for (size_t i = 0; i < pl->nr_processes; i++)
 		complete &= pl->processes[i]->ops == NULL || pl->processes[i]->sites.complete;
-	if (complete || pl->learnt || pl->first == NULL)
+	if (complete || pl->learnt)
 		return true;
 	if (!force && pl->nr_held < LEARN_SAMPLES)
 		return false;
@@ -649,23 +639,24 @@ static bool learn(struct pipeline *pl, bool force)
 	return true;
 }
 
-void pipeline_store(
+/* In their order: what was sampled before a change of the mappings is named by the old ones. */
+static void refresh_and_store(struct pipeline *pl, struct held *h,
+        void (*refresh)(void *ctx, struct process *p), void *ctx)
+{
+	if (needs_maps(h) && !h->process->exited)
+		refresh(ctx, h->process);
+	store(pl, h);
+}
+
+static void store_waiting(
         struct pipeline *pl, bool force, void (*refresh)(void *ctx, struct process *p), void *ctx)
 {
-	take_named(pl);
-	if (!learn(pl, force))
+	if (pl->first == NULL || !learn(pl, force))
 		return;
 	while (pl->first != NULL) {
 		struct held *h = pl->first;
 
-		/* In their order: what was sampled before a change of the mappings is named by the
-		 * old ones. */
-		if (needs_maps(h) && !h->process->exited)
-			refresh(ctx, h->process);
-		store(pl, h);
-		pthread_mutex_lock(&pl->lock);
-		pl->waiting_sz -= h->size;
-		pthread_mutex_unlock(&pl->lock);
+		refresh_and_store(pl, h, refresh, ctx);
 		pl->first = h->next;
 		held_free(h);
 	}
@@ -673,8 +664,37 @@ void pipeline_store(
 	pl->nr_held = 0;
 }
 
+void pipeline_add(struct pipeline *pl, const struct rprof_sample *sample, size_t size,
+        void (*refresh)(void *ctx, struct process *p), void *ctx)
+{
+	struct held h = {
+	        .sample = sample,
+	        .process = process_of(pl, sample->tgid),
+	        .infos = pl->infos,
+	        .interps = pl->interps,
+	};
+
+	if (h.process == NULL || sample->nr_interp > RPROF_MAX_INTERP) {
+		pl->stats.bad_records++;
+		return;
+	}
+	h.rt = process_runtime(h.process, sample->tag, &h.ops);
+	name_interp_frames(&h);
+	name_thread(pl, &h);
+	if (learn(pl, false) && pl->first == NULL) {
+		refresh_and_store(pl, &h, refresh, ctx);
+		return;
+	}
+	hold(pl, &h, size);
+	store_waiting(pl, false, refresh, ctx);
+}
+
+void pipeline_flush(struct pipeline *pl, void (*refresh)(void *ctx, struct process *p), void *ctx)
+{
+	store_waiting(pl, true, refresh, ctx);
+}
+
 void pipeline_stats(const struct pipeline *pl, struct pipeline_stats *out)
 {
 	*out = pl->stats;
-	out->bad_records = pl->bad_records;
 }

@@ -29,24 +29,17 @@ void pipeline_free(struct pipeline *pl);
  * pipeline. */
 int pipeline_add_process(struct pipeline *pl, struct process *p, struct err *err);
 
+/* What names an object of an interpreter, for the samples that follow. */
+void pipeline_capture(struct pipeline *pl, const struct rprof_capture *capture, size_t size);
 /*
- * Two threads share a pipeline. The one that drains the kernel's records calls pipeline_name(),
- * which reads the target's memory while it is what the sample saw; the other one, which may take
- * its time, calls the rest.
+ * Names the frames of a sample that is whole (kept_walks_expand()), stitches and stores it. refresh
+ * is called for a process when a native address lies in no mapping that is known for it. The first
+ * samples may have to wait until it is learnt how to place their frames.
  */
-
-/* Takes a record that is whole (kept_walks_expand()) and names its interpreter frames. The caller
- * keeps the processes' interpreters from changing meanwhile. */
-void pipeline_name(struct pipeline *pl, const struct rprof_sample *sample, size_t size);
-/* True when so much waits to be stored that nothing more should be named: what the kernel side
- * cannot put into its buffer then is counted there. */
-bool pipeline_is_full(struct pipeline *pl);
-/*
- * Stitches and stores what was named. refresh is called for a process when a native address lies in
- * no mapping that is known for it; force: also what waits to learn how to place frames.
- */
-void pipeline_store(
-        struct pipeline *pl, bool force, void (*refresh)(void *ctx, struct process *p), void *ctx);
+void pipeline_add(struct pipeline *pl, const struct rprof_sample *sample, size_t size,
+        void (*refresh)(void *ctx, struct process *p), void *ctx);
+/* Stores what waits: there is nothing more to learn from. */
+void pipeline_flush(struct pipeline *pl, void (*refresh)(void *ctx, struct process *p), void *ctx);
 void pipeline_stats(const struct pipeline *pl, struct pipeline_stats *out);
 
 #endif

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_INFOS = 1 << 20, COMMAND_LINE_MAX = 4096, REATTACH_TRIES = 50 };
+enum { MAX_INFOS = 1 << 20, COMMAND_LINE_MAX = 4096, REATTACH_TRIES = 50, MAX_TAG = 4095 };
 
 /* comm and command line: for the eye only, so trouble leaves them empty. */
 static void process_read_names(struct process *p)
@@ -42,6 +42,7 @@ static void forget_infos(struct process *p)
 
 static int attach_runtime(struct process *p, struct err *err)
 {
+	static uint32_t last_tag; /* counts the attaches of all processes */
 	int rc = -ENOENT;
 
 	for (size_t i = 0; runtimes[i] != NULL; i++) {
@@ -53,6 +54,7 @@ static int attach_runtime(struct process *p, struct err *err)
 	}
 	if (rc != 0)
 		return rc;
+	p->rt_tag = last_tag = last_tag % MAX_TAG + 1;
 	p->sites = (struct stitch_sites){0};
 	if (p->ops->call_sites != NULL)
 		p->sites.nr = p->ops->call_sites(p->rt, p->sites.addr, STITCH_MAX_SITES);
@@ -87,6 +89,7 @@ static void check_runtime(struct process *p)
 	/* Beyond that many execs the names are kept without a way to free them before exit. */
 	if (p->nr_retired < ARRAY_SIZE(p->retired)) {
 		p->retired[p->nr_retired].ops = p->ops;
+		p->retired[p->nr_retired].tag = p->rt_tag;
 		p->retired[p->nr_retired++].rt = p->rt;
 	}
 	p->ops = NULL;
@@ -183,6 +186,23 @@ bool process_knows(const struct process *p, uint64_t pc)
 	const struct mapping *m = maps_find(&p->maps, pc);
 
 	return m != NULL && (m->prot & MAPS_PROT_EXEC);
+}
+
+struct runtime *process_runtime(
+        const struct process *p, uint32_t tag, const struct runtime_ops **ops)
+{
+	*ops = NULL;
+	if (p->rt != NULL && p->rt_tag == tag) {
+		*ops = p->ops;
+		return p->rt;
+	}
+	for (size_t i = 0; i < p->nr_retired; i++) {
+		if (p->retired[i].tag != tag)
+			continue;
+		*ops = p->retired[i].ops;
+		return p->retired[i].rt;
+	}
+	return NULL;
 }
 
 static enum mapping_kind find_kind(struct process *p, const struct mapping *m, struct dso **dso)

@@ -40,11 +40,13 @@ struct process {
 	struct dso_cache *dsos;        /* borrowed */
 	const struct runtime_ops *ops; /* NULL: no interpreter */
 	struct runtime *rt;
+	uint32_t rt_tag;  /* of the interpreter, in records: another after an exec */
 	uint64_t rt_addr; /* of its code: where another file stands after an exec */
 	/* Interpreters of images before an exec: names that they gave out are still used. */
 	struct {
 		const struct runtime_ops *ops;
 		struct runtime *rt;
+		uint32_t tag;
 	} retired[8];
 	size_t nr_retired;
 	bool lost_runtime; /* the process has exec'ed; process_reattach() may find the new image's
@@ -69,6 +71,10 @@ int process_refresh_maps(struct process *p, struct err *err);
 /* After an exec: looks for the interpreter of the new image. 0: attached, else as process_new();
  * -EAGAIN: try again later. */
 int process_reattach(struct process *p, struct err *err);
+/* The interpreter that records with this tag are of. NULL: none that is known; *ops is then, too.
+ */
+struct runtime *process_runtime(
+        const struct process *p, uint32_t tag, const struct runtime_ops **ops);
 /* Never fails: an address that nobody knows is an info with a name that says so. Valid until the
  * next call. */
 struct native_info *process_native(struct process *p, uint64_t pc, bool interrupted);

@@ -40,15 +40,11 @@ struct session {
 	struct table_store store;
 	void *rows, *pages, *rules; /* mappings of the BPF arrays */
 	size_t rows_sz, pages_sz, rules_sz;
-	struct rprof_settled *settled; /* mapping of the BPF array, which the interpreters write */
-	size_t settled_sz;
 	struct process *const *processes;
 	size_t nr_processes;
 	uint32_t generation; /* counts the tables that were made */
 	uint32_t *valid;     /* for each process: which of its two mapping tables is valid now */
-	bool (*drain_fn)(void *ctx, const struct rprof_sample *sample, size_t size);
-	void *drain_ctx;
-	/* the draining thread's */
+	const struct session_sink *sink; /* while draining */
 	struct kept_walks *kept;
 	uint64_t ring_bytes, reads, lookups, bad_records, check_whole;
 };
@@ -263,6 +259,7 @@ static int load_skeleton(struct session *s, struct err *err)
 	bpf_map__set_max_entries(s->skel->maps.rp_rules, rules);
 	bpf_map__set_max_entries(s->skel->maps.rp_scratch, (uint32_t)s->nr_cpus * 2);
 	bpf_map__set_max_entries(s->skel->maps.rp_mappings, (uint32_t)s->nr_processes * 2);
+	bpf_map__set_max_entries(s->skel->maps.rp_plans, (uint32_t)s->nr_processes);
 	/* And one that is nobody's. */
 	bpf_map__set_max_entries(s->skel->maps.rp_kept, nr_kept + 1);
 	s->skel->rodata->rp_kept_mask = nr_kept - 1;
@@ -325,6 +322,25 @@ static size_t process_index(const struct session *s, const struct process *p)
 	return SIZE_MAX;
 }
 
+/* How to capture what names the interpreter's objects. */
+static int load_plan(struct session *s, const struct process *p, uint32_t index, struct err *err)
+{
+	struct capture_plan *plan = malloc(sizeof(*plan));
+	int rc = 0;
+
+	if (plan == NULL)
+		return err_set(err, -ENOMEM, "out of memory");
+	if (!p->ops->capture_plan(p->rt, plan))
+		rc = err_set(err, -EINVAL, "there is no plan for the objects of process %d",
+		        (int)p->target.pid);
+	else if (bpf_map_update_elem(bpf_map__fd(s->skel->maps.rp_plans), &index, plan, BPF_ANY) !=
+	         0)
+		rc = err_set(err, -errno, "the plan for process %d cannot be loaded: %s",
+		        (int)p->target.pid, strerror(errno));
+	free(plan);
+	return rc;
+}
+
 int session_update_process(struct session *s, struct process *p, struct err *err)
 {
 	size_t index = process_index(s, p);
@@ -368,10 +384,13 @@ int session_update_process(struct session *s, struct process *p, struct err *err
 		        strerror(errno));
 	free(maps);
 	config_sz = p->rt != NULL ? p->ops->walker_config(p->rt, config, sizeof(config)) : 0;
-	if (p->rt != NULL && p->ops->settle != NULL)
-		p->ops->settle(p->rt, s->settled);
 	if (config_sz != 0 && config_sz == bpf_map__value_size(s->skel->maps.rp_ruby)) {
+		one = load_plan(s, p, (uint32_t)index, err);
+		if (one != 0)
+			rc = one;
 		proc.has_ruby = 1;
+		proc.plan = (uint32_t)index;
+		proc.tag = p->rt_tag;
 		bpf_map_update_elem(bpf_map__fd(s->skel->maps.rp_ruby), &tgid, config, BPF_ANY);
 	} else {
 		bpf_map_delete_elem(bpf_map__fd(s->skel->maps.rp_ruby), &tgid);
@@ -407,13 +426,11 @@ static bool is_as_checked(const struct rprof_sample *whole)
 #endif
 }
 
-static int on_record(void *ctx, void *data, size_t size)
+static int on_sample(struct session *s, const struct rprof_sample *record, size_t size)
 {
-	const struct rprof_sample *record = data, *whole;
-	struct session *s = ctx;
+	const struct rprof_sample *whole;
 	size_t whole_sz;
 
-	s->ring_bytes += size;
 	if (kept_walks_expand(s->kept, record, size, &whole, &whole_sz) != 0) {
 		s->bad_records++;
 		return 0;
@@ -423,7 +440,30 @@ static int on_record(void *ctx, void *data, size_t size)
 	if (!is_as_checked(whole))
 		s->check_whole++;
 	/* An error ends the round; this record is consumed all the same. */
-	return s->drain_fn(s->drain_ctx, whole, whole_sz) ? 0 : -EAGAIN;
+	return s->sink->sample(s->sink->ctx, whole, whole_sz) ? 0 : -EAGAIN;
+}
+
+static int on_record(void *ctx, void *data, size_t size)
+{
+	const struct rprof_record *record = data;
+	struct session *s = ctx;
+
+	s->ring_bytes += size;
+	if (size < sizeof(*record) || record->size > size) {
+		s->bad_records++;
+		return 0;
+	}
+	switch (record->type) {
+	case RECORD_SAMPLE:
+		return on_sample(s, data, record->size);
+	case RECORD_CAPTURE:
+		if (record->size >= sizeof(struct rprof_capture)) {
+			s->sink->capture(s->sink->ctx, data, record->size);
+			return 0;
+		}
+	}
+	s->bad_records++;
+	return 0;
 }
 
 int session_new(const struct session_options *options, struct process *const *processes,
@@ -461,11 +501,6 @@ int session_new(const struct session_options *options, struct process *const *pr
 		s->perf_fds[i] = -1;
 	/* Statistics are a nicety: without them the summary says less. */
 	s->stats_fd = bpf_enable_stats(BPF_STATS_RUN_TIME);
-	s->settled = map_array(s->skel->maps.rp_settled, sizeof(*s->settled), &s->settled_sz);
-	if (s->settled == NULL) {
-		rc = err_set(err, -ENOMEM, "the BPF tables cannot be mapped: %s", strerror(errno));
-		goto out;
-	}
 	s->ring = ring_buffer__new(bpf_map__fd(s->skel->maps.rp_ring), on_record, s, NULL);
 	if (s->ring == NULL) {
 		rc = err_set(err, -errno, "the ring buffer cannot be mapped: %s", strerror(errno));
@@ -507,8 +542,6 @@ void session_free(struct session *s)
 	free(s->perf_fds);
 	sideband_free(s->sideband);
 	ring_buffer__free(s->ring);
-	if (s->settled != NULL)
-		munmap(s->settled, s->settled_sz);
 	unmap_tables(s);
 	table_store_release(&s->store);
 	rprof_bpf__destroy(s->skel);
@@ -595,11 +628,9 @@ int session_sideband_fd(const struct session *s)
 	return s->epoll_fd;
 }
 
-bool session_drain(struct session *s,
-        bool (*fn)(void *ctx, const struct rprof_sample *sample, size_t size), void *ctx)
+bool session_drain(struct session *s, const struct session_sink *sink)
 {
-	s->drain_fn = fn;
-	s->drain_ctx = ctx;
+	s->sink = sink;
 	return ring_buffer__consume(s->ring) != -EAGAIN;
 }
 
@@ -641,6 +672,9 @@ void session_stats(const struct session *s, struct session_stats *out)
 	        .lost = counter_sum(s, COUNTER_LOST_RING),
 	        .no_user = counter_sum(s, COUNTER_NO_USER),
 	        .wakeups = counter_sum(s, COUNTER_WAKEUPS),
+	        .captures = counter_sum(s, COUNTER_CAPTURES),
+	        .looked_at = counter_sum(s, COUNTER_LOOKED_AT),
+	        .unsent = counter_sum(s, COUNTER_UNSENT),
 	        .ring_bytes = s->ring_bytes,
 	        .reads = s->reads,
 	        .lookups = s->lookups,
@@ -650,6 +684,8 @@ void session_stats(const struct session *s, struct session_stats *out)
 	        .check_native = counter_sum(s, COUNTER_CHECK_NATIVE),
 	        .check_interp = counter_sum(s, COUNTER_CHECK_INTERP),
 	        .check_whole = s->check_whole,
+	        .check_captures = counter_sum(s, COUNTER_CHECK_CAPTURES),
+	        .check_capture = counter_sum(s, COUNTER_CHECK_CAPTURE),
 	};
 	add_program(s->skel->progs.on_cpu_clock, out, &out->verified_cpu);
 	add_program(s->skel->progs.on_sys_enter, out, &out->verified_syscall);

@@ -27,11 +27,15 @@ struct session_stats {
 	uint64_t reads;            /* of user memory, by the walks */
 	uint64_t lookups;          /* searches in the unwind tables */
 	uint64_t wakeups;          /* records that had user space woken */
+	uint64_t captures;         /* objects that were captured and sent */
+	uint64_t looked_at;        /* objects that were captured and as they had been sent */
+	uint64_t unsent;           /* samples with objects that were not captured */
 	uint64_t bad_records;      /* malformed, or without the walk that they build on */
 	/* of a build with RPROF_CHECK */
 	uint64_t checked, check_frames; /* walks made a second time, plainly; frames compared */
 	uint64_t check_native, check_interp;     /* walks that differed in the kernel */
 	uint64_t check_whole;                    /* records that differed once they were whole */
+	uint64_t check_captures, check_capture;  /* captures compared, and those that differed */
 	uint32_t verified_cpu, verified_syscall; /* instructions that the verifier went through */
 };
 
@@ -57,10 +61,15 @@ void session_stop(struct session *s);
 int session_ring_fd(const struct session *s);
 /* For poll(): readable when a process mapped code. */
 int session_sideband_fd(const struct session *s);
-/* Calls fn for each record in the buffer, with all its frames, until it returns false. The record
- * is valid during the call. True when the buffer is empty. */
-bool session_drain(struct session *s,
-        bool (*fn)(void *ctx, const struct rprof_sample *sample, size_t size), void *ctx);
+/* Who takes the records, in their order; each is valid during the call. */
+struct session_sink {
+	/* With all its frames. False: no more for now. */
+	bool (*sample)(void *ctx, const struct rprof_sample *sample, size_t size);
+	void (*capture)(void *ctx, const struct rprof_capture *capture, size_t size);
+	void *ctx;
+};
+/* Gives the sink what is in the buffer. True when the buffer is empty. */
+bool session_drain(struct session *s, const struct session_sink *sink);
 /* Reads the kernel's notes of new mappings; true when one of them is of a process with this pid. */
 bool session_mapped(struct session *s, void (*fn)(void *ctx, int pid), void *ctx);
 void session_stats(const struct session *s, struct session_stats *out);

@@ -104,17 +104,21 @@ void summary_print_json(const struct summary *s, FILE *out)
 	        ",\"unwind-tables-full\":%" PRIu64 "},\"recorder_cpu_ns\":%" PRIu64
 	        ",\"bpf_run_ns\":%" PRIu64 ",\"bpf_runs\":%" PRIu64 ",\"user_reads\":%" PRIu64
 	        ",\"table_lookups\":%" PRIu64 ",\"ring_bytes\":%" PRIu64 ",\"wakeups\":%" PRIu64
-	        ",\"records_not_understood\":%" PRIu64
+	        ",\"captures\":%" PRIu64 ",\"captures_as_before\":%" PRIu64
+	        ",\"samples_with_unsent\":%" PRIu64 ",\"records_not_understood\":%" PRIu64
 	        ",\"verified_instructions\":{\"cpu\":%u,\"syscall\":%u}",
 	        ss->lost, ss->missed, s->table_losses, s->own_cpu_ns, ss->bpf_ns, ss->bpf_runs,
-	        ss->reads, ss->lookups, ss->ring_bytes, ss->wakeups,
-	        p->bad_records + ss->bad_records, ss->verified_cpu, ss->verified_syscall);
+	        ss->reads, ss->lookups, ss->ring_bytes, ss->wakeups, ss->captures, ss->looked_at,
+	        ss->unsent, p->bad_records + ss->bad_records, ss->verified_cpu,
+	        ss->verified_syscall);
 #ifdef RPROF_CHECK
 	fprintf(out,
 	        ",\"walks_compared\":%" PRIu64 ",\"frames_compared\":%" PRIu64
 	        ",\"native_differences\":%" PRIu64 ",\"interp_differences\":%" PRIu64
-	        ",\"whole_differences\":%" PRIu64,
-	        ss->checked, ss->check_frames, ss->check_native, ss->check_interp, ss->check_whole);
+	        ",\"whole_differences\":%" PRIu64 ",\"captures_compared\":%" PRIu64
+	        ",\"capture_differences\":%" PRIu64,
+	        ss->checked, ss->check_frames, ss->check_native, ss->check_interp, ss->check_whole,
+	        ss->check_captures, ss->check_capture);
 #endif
 	fputs("}\n", out);
 	buf_release(&path);

@@ -4,8 +4,8 @@
  *
  * The order of use: attach() once per process; walker_config() gives the bytes for the kernel-side
  * walker; for each sample frame_class() says what each interpreter frame is (pure, no reads),
- * resolve() names it (reads the process, caches), native_role() says what the interpreter's own
- * code is.
+ * resolve() names it (from what captured() was given), native_role() says what the interpreter's
+ * own code is.
  */
 #ifndef RUNTIMES_RUNTIME_H
 #define RUNTIMES_RUNTIME_H
@@ -45,11 +45,11 @@ enum native_role {
 
 enum {
 	INTERP_RESOLVED = 1,   /* name is right */
-	INTERP_UNVERIFIED = 2, /* the code may have been freed and its memory used again before it
-	                          could be read: name says so */
-	INTERP_UNREADABLE = 4,
-	INTERP_SKIP_NEXT = 8, /* the next outer frame is the same method's (rescue, ensure): Ruby
-	                         >= 3.4 does not show it */
+	INTERP_UNVERIFIED = 2, /* an object may have been freed and its memory used again before it
+	                          could be read: it, or what it would add to the name, is missing */
+	INTERP_UNREADABLE = 4, /* the same for one that made no sense */
+	INTERP_SKIP_NEXT = 8,  /* the next outer frame is the same method's (rescue, ensure): Ruby
+	                          >= 3.4 does not show it */
 };
 
 struct interp_info {
@@ -78,20 +78,18 @@ struct runtime_ops {
 	void (*frame_class)(
 	        const struct runtime *rt, const struct interp_frame *f, struct interp_desc *out);
 
-	/* The table, shared with the kernel side, where resolve() and reread() note which objects
-	 * are there to stay; without it they do not. It is borrowed, and outlives their last call.
-	 * Another thread may be in them. May be NULL. */
-	void (*settle)(struct runtime *rt, struct rprof_settled *settled);
+	/* The plan by which the kernel side captures what names objects. False: there is none. */
+	bool (*capture_plan)(const struct runtime *rt, struct capture_plan *out);
 
-	/* Once before the frames of a sample are resolved: what resolve() would look at again,
-	 * frame by frame, is read at once. Changes no name. May be NULL. */
-	void (*reread)(
-	        struct runtime *rt, const struct interp_frame *frames, size_t nr, uint64_t gc_gen);
+	/* A capture of the kernel side, size bytes in all: frames of samples behind it in the ring
+	 * are named by it. */
+	void (*captured)(struct runtime *rt, const struct rprof_capture *capture, size_t size);
 
 	/*
 	 * Names a frame. leaf: it is the innermost interpreter frame of its sample. gc_gen: of the
-	 * sample (see struct rprof_sample); the runtime compares it with what it reads now, to know
-	 * whether the memory can have been used again. Always fills *out; trouble is in flags.
+	 * sample (see struct rprof_sample); what was not captured is read now, and the runtime
+	 * compares it with what the collector has done since. Always fills *out; trouble is in
+	 * flags, also of a name of which only a part is missing.
 	 */
 	void (*resolve)(struct runtime *rt, const struct interp_frame *f, bool leaf,
 	        uint64_t gc_gen, struct interp_info *out);

@@ -21,11 +21,6 @@ static size_t ruby_walker_config(const struct runtime *rt, void *out, size_t n)
 	return n;
 }
 
-static void ruby_settle(struct runtime *rt, struct rprof_settled *settled)
-{
-	__atomic_store_n(&rt->settled, settled, __ATOMIC_RELAXED);
-}
-
 static bool in_ranges(const struct ruby_range *r, size_t nr, uint64_t pc)
 {
 	for (size_t i = 0; i < nr; i++)
@@ -177,9 +172,9 @@ const struct runtime_ops ruby_runtime = {
         .attach = ruby_attach,
         .free = ruby_free,
         .walker_config = ruby_walker_config,
-        .settle = ruby_settle,
+        .capture_plan = ruby_plan,
+        .captured = ruby_captured,
         .frame_class = ruby_frame_class,
-        .reread = ruby_reread,
         .resolve = ruby_resolve,
         .native_role = ruby_native_role,
         .native_name = ruby_native_name,

@@ -35,8 +35,20 @@
 
 /* The low two bits of rb_objspace's flags: gc.c, enum gc_mode, the same from 2.7 to 4.0. */
 enum { RUBY_GC_MARKING = 1, RUBY_GC_SWEEPING = 2, RUBY_GC_COMPACTING = 3 };
-#define RUBY_GC_DURING_GC   (1U << 5) /* there too */
-#define RUBY_GEN_COLLECTING 4U        /* RUBY_GC_DURING_GC, in what is sent as gc_gen */
+#define RUBY_GC_DURING_GC         (1U << 5) /* there too */
+#define RUBY_GC_DURING_COMPACTING (1U << 6) /* 2.7 to 4.0 */
+/* gc_gen: count << 3 | RUBY_GEN_COLLECTING | mode. */
+#define RUBY_GEN_COLLECTING 4U
+
+/* Kinds of objects that are captured: the plan is ruby_plan.c's. */
+enum {
+	RUBY_CAPTURE_CODE = 0,   /* an iseq or an ifunc */
+	RUBY_CAPTURE_METHOD = 1, /* what an environment names as method entry */
+	RUBY_CAPTURE_CLASS = 2,
+	RUBY_CAPTURE_ID = 3,
+	RUBY_CAPTURE_PATH = 4, /* the pathobj of an iseq */
+	NR_RUBY_CAPTURES = 5,
+};
 
 /* The flags word of an object: enum ruby_value_type, value_type.h; enum imemo_type,
  * internal/imemo.h; the same from 2.7 to 4.0. */
@@ -44,6 +56,62 @@ enum { RUBY_GC_MARKING = 1, RUBY_GC_SWEEPING = 2, RUBY_GC_COMPACTING = 3 };
 #define RUBY_T_MASK     0x1f
 #define RUBY_IMEMO_SVAR 0x2000
 #define RUBY_IMEMO_MASK 0xf000
+
+/* ---- until when objects are the same -------------------------------------------------- */
+
+/*
+ * Stamps (bpf/capture.bpf.h) that are good in a state of the collector; 0: none is.
+ *
+ * What is in use is freed only once the next collection has marked, and an old object only by a
+ * full one (gc.c, gc_start, gc_marks_start, gc_sweep; 2.7 to 3.3). So while it marks, the numbers
+ * of the collection before hold. Nothing is certain while it begins or ends (collecting, no mode
+ * yet: it counts before it sets the mode, and sets the mode before it counts which kind it is), and
+ * while it moves objects. A collection that moves them counts twice, so nothing is renewed behind
+ * it.
+ */
+struct ruby_stamps {
+	uint32_t young, old;
+	uint32_t renew; /* an old object with this one is the same if it is old still: one full
+	                   collection has passed, and none behind it */
+	/* of what was good before a collection that moves objects, while that is at work */
+	uint32_t young_before, old_before;
+};
+
+struct ruby_gc_state {
+	uint32_t flags; /* of rb_objspace */
+	uint32_t
+	        minor_flag; /* the bit of them that says that this or the last one is no full one */
+	uint64_t count, minors, majors, moves;
+};
+
+static inline __attribute__((always_inline)) struct ruby_stamps ruby_stamps_of(
+        const struct ruby_gc_state *gc)
+{
+	struct ruby_stamps st = {0};
+	uint32_t mode = gc->flags & 3, young, old;
+	uint32_t marking = mode == RUBY_GC_MARKING, minor = (gc->flags & gc->minor_flag) != 0;
+
+	if (gc->minors + gc->majors != gc->count ||
+	        (gc->flags & (RUBY_GC_DURING_GC | 3)) == RUBY_GC_DURING_GC)
+		return st;
+	young = (uint32_t)(gc->count + 1) << 1;
+	old = (uint32_t)(gc->majors + gc->moves + 1) << 1 | 1;
+	if ((gc->flags & RUBY_GC_DURING_COMPACTING) || mode == RUBY_GC_COMPACTING) {
+		/* It is a full one; it is counted as a move once it sweeps. */
+		st.young_before = young - 2;
+		st.old_before = old - (marking ? 2 : 4);
+		return st;
+	}
+	if (marking) {
+		young -= 2;
+		old -= minor ? 0 : 2;
+	} else if (!minor) {
+		st.renew = old - 2;
+	}
+	st.young = young;
+	st.old = old;
+	return st;
+}
 
 enum ruby_ec_source {
 	RUBY_EC_TP_OFFSET = 1, /* ec = *(fsbase + tp_off) */
@@ -72,7 +140,10 @@ struct ruby_proc {
 	/* garbage collector: vm = *vm_ptr_addr, objspace = *(vm + vm_objspace) */
 	uint16_t objspace_flags; /* byte offset of the byte with during_gc = bit 5, mode = bits 0-1
 	                          */
-	uint16_t objspace_gc_count; /* size_t profile.count; 0: unknown */
+	uint16_t objspace_gc_count;  /* size_t profile.count; 0: unknown */
+	uint16_t objspace_minors;    /* size_t profile.minor_gc_count, major_gc_count,
+	                                compact_count; 0: unknown */
+	uint16_t objspace_minor_bit; /* of the flags: during_minor_gc */
 	uint32_t vm_objspace;
 	uint64_t objspace_addr; /* the object space is allocated once: its address, 0: unknown */
 

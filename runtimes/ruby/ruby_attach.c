@@ -267,6 +267,8 @@ static int find_vm(struct runtime *rt, struct err *err)
 	rt->proc.vm_objspace = has_gc ? (uint32_t)gc.objspace : rt->l->vm.objspace;
 	rt->proc.objspace_flags = has_gc ? (uint16_t)gc.field : rt->l->objspace.flags;
 	rt->proc.objspace_gc_count = has_count ? (uint16_t)count.field : 0;
+	rt->proc.objspace_minors = rt->l->objspace.minors;
+	rt->proc.objspace_minor_bit = rt->l->objspace.minor_bit;
 	rt->from.objspace = has_gc ? "code of rb_during_gc" : "table";
 	if (has_gc && gc.field != rt->l->objspace.flags)
 		return disagree(rt, "the byte of during_gc", gc.field, rt->l->objspace.flags, err);

@@ -76,11 +76,15 @@ static long check_interp_step(__u32 i, void *ctx)
 	}
 	last = (__u64)s->frame.extra << 32 | s->frame.flags;
 	sent = i >= nr ? kept->method : pos <= RECORD_WORDS - 4 ? s->rec.word[pos + 2] : 0;
-	/* It depends on what was sent before whether the object or what it leads to is sent. */
+	/* An object that was captured is its own; of others what they lead to is sent. */
 	if (sent != s->frame.method) {
 		s->env_method = s->frame.method;
 		ruby_svar_read(s);
 	}
+	/* What could not be captured is not a matter of the walk. */
+	if (i < nr && pos <= RECORD_WORDS - 4)
+		last |= s->rec.word[pos + 3] &
+		        (__u64)(INTERP_F_CODE_UNSENT | INTERP_F_METHOD_UNSENT) << 32;
 	if (i >= nr + base) {
 		s->check_bad = 1;
 	} else if (i >= nr) {

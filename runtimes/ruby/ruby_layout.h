@@ -48,6 +48,8 @@ struct ruby_layout {
 	} ractor;
 	struct {
 		uint16_t flags, gc_count; /* 0: only the code tells */
+		uint16_t minors;   /* profile.minor_gc_count, major_gc_count, compact_count */
+		uint8_t minor_bit; /* of the flags: during_minor_gc */
 	} objspace;
 	struct {
 		uint16_t body; /* of rb_iseq_t */

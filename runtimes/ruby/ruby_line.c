@@ -5,29 +5,24 @@
 #include <string.h>
 
 enum {
-	IMMEDIATE_TABLE_SIZE =
-	        54, /* positions whose rank stands in the first words, 9 of 7 bits in each */
-	RANKS_PER_WORD = 9,
 	RANK_BITS = 7,
-	BLOCK_POSITIONS = 512, /* then blocks: {u32 rank, u64 small_block_ranks, u64 bits[8]} */
-	BLOCK_SZ = 80,
 	BLOCK_SMALL_RANKS = 8,
 	BLOCK_BITS = 16,
 };
 
 static size_t nr_immediate(uint32_t iseq_size)
 {
-	return (iseq_size < IMMEDIATE_TABLE_SIZE ? iseq_size + 8 : IMMEDIATE_TABLE_SIZE) /
-	       RANKS_PER_WORD;
+	return (iseq_size < RUBY_SUCC_IMMEDIATE ? iseq_size + 8 : RUBY_SUCC_IMMEDIATE) /
+	       RUBY_SUCC_RANKS;
 }
 
 size_t ruby_succ_table_sz(uint32_t iseq_size)
 {
 	size_t blocks = 0;
 
-	if (iseq_size >= IMMEDIATE_TABLE_SIZE)
-		blocks = (iseq_size - IMMEDIATE_TABLE_SIZE + BLOCK_POSITIONS - 1) / BLOCK_POSITIONS;
-	return nr_immediate(iseq_size) * 8 + blocks * BLOCK_SZ;
+	if (iseq_size >= RUBY_SUCC_IMMEDIATE)
+		blocks = (iseq_size - RUBY_SUCC_IMMEDIATE + RUBY_SUCC_BLOCK - 1) / RUBY_SUCC_BLOCK;
+	return nr_immediate(iseq_size) * 8 + blocks * RUBY_SUCC_BLOCK_SZ;
 }
 
 static uint64_t word(const uint8_t *p)
@@ -45,13 +40,14 @@ uint32_t ruby_succ_lookup(const uint8_t *table, uint32_t iseq_size, uint32_t pos
 
 	if (pos >= iseq_size)
 		return 0;
-	if (pos < IMMEDIATE_TABLE_SIZE)
-		return word(table + pos / RANKS_PER_WORD * 8) >>
-		               (pos % RANKS_PER_WORD * RANK_BITS) &
+	if (pos < RUBY_SUCC_IMMEDIATE)
+		return word(table + pos / RUBY_SUCC_RANKS * 8) >>
+		               (pos % RUBY_SUCC_RANKS * RANK_BITS) &
 		       ((1 << RANK_BITS) - 1);
-	pos -= IMMEDIATE_TABLE_SIZE;
-	block = table + nr_immediate(iseq_size) * 8 + (size_t)(pos / BLOCK_POSITIONS) * BLOCK_SZ;
-	in_block = pos % BLOCK_POSITIONS;
+	pos -= RUBY_SUCC_IMMEDIATE;
+	block = table + nr_immediate(iseq_size) * 8 +
+	        (size_t)(pos / RUBY_SUCC_BLOCK) * RUBY_SUCC_BLOCK_SZ;
+	in_block = pos % RUBY_SUCC_BLOCK;
 	small = in_block / 64;
 	memcpy(&rank, block, sizeof(rank));
 	if (small > 0)

@@ -11,6 +11,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Of the succinct index: positions whose rank stands in the first words, so many in each; then
+ * blocks of so many positions and bytes. */
+enum {
+	RUBY_SUCC_IMMEDIATE = 54,
+	RUBY_SUCC_RANKS = 9,
+	RUBY_SUCC_BLOCK = 512,
+	RUBY_SUCC_BLOCK_SZ = 80, /* {u32 rank, u64 small_block_ranks, u64 bits[8]} */
+};
+
 struct ruby_line_run {
 	uint32_t pos; /* first position (8-byte words from iseq_encoded) */
 	uint32_t line;

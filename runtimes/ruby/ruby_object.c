@@ -6,10 +6,6 @@
 
 enum {
 	OBJECT_SZ = 40, /* the slot of the objects that are read here is never smaller */
-	RSTRING_NOEMBED = 1 << 13,
-	RARRAY_EMBED_FLAG = 1 << 13,
-	ID_ENTRY_UNIT = 512, /* symbol.c: IDs in one array of global_symbols.ids, two words each */
-	ID_SCOPE_SHIFT = 4,
 	MAX_CLASS_VARS = 8192,
 };
 
@@ -89,16 +85,16 @@ int ruby_array_read(const struct ruby_objects *o, uint64_t ary, uint64_t i, uint
 
 int ruby_id_read(const struct ruby_objects *o, uint64_t id, char *out)
 {
-	uint64_t ids, entries, str, serial = id > o->last_op_id ? id >> ID_SCOPE_SHIFT : id;
+	uint64_t ids, entries, str, serial = id > o->last_op_id ? id >> RUBY_ID_SCOPE_SHIFT : id;
 	int rc;
 
 	if (serial == 0 || o->ids_addr == 0)
 		return -EINVAL;
 	rc = target_read_u64(o->target, o->ids_addr, &ids);
 	if (rc == 0)
-		rc = ruby_array_read(o, ids, serial / ID_ENTRY_UNIT, &entries);
+		rc = ruby_array_read(o, ids, serial / RUBY_ID_ENTRY_UNIT, &entries);
 	if (rc == 0)
-		rc = ruby_array_read(o, entries, serial % ID_ENTRY_UNIT * 2, &str);
+		rc = ruby_array_read(o, entries, serial % RUBY_ID_ENTRY_UNIT * 2, &str);
 	return rc == 0 ? ruby_string_read(o, str, out) : rc;
 }
 

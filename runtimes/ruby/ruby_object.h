@@ -16,6 +16,14 @@ enum {
 	RUBY_T_MODULE = 3,
 	RUBY_T_STRING = 5,
 	RUBY_T_ARRAY = 7,
+	RUBY_T_MOVED = 30,
+};
+enum {
+	RSTRING_NOEMBED = 1 << 13,
+	RARRAY_EMBED_FLAG = 1 << 13,
+	RUBY_ID_ENTRY_UNIT =
+	        512, /* symbol.c: IDs in one array of global_symbols.ids, two words each */
+	RUBY_ID_SCOPE_SHIFT = 4,
 };
 /* enum imemo_type, internal/imemo.h. */
 enum {

@@ -54,10 +54,7 @@ struct runtime {
 	size_t nr_gc_callers;
 
 	struct ruby_objects objects; /* how to read strings, classes, IDs */
-	struct ruby_cache *cache;    /* ruby_resolve.c; owned */
-	uint64_t gc_minors; /* address of objspace->profile.minor_gc_count, major_gc_count; 0:
-	                       unknown */
-	struct rprof_settled *settled; /* borrowed; NULL: none */
+	struct ruby_cache *cache;    /* ruby_names.c; owned */
 };
 
 /* ruby_sites.c */
@@ -81,17 +78,18 @@ int ruby_thread_ec(const struct runtime *rt, uint64_t th, uint64_t *ec);
 /* All threads of all ractors. How many of out[max] were filled. */
 size_t ruby_threads_read(const struct runtime *rt, uint64_t *out, size_t max);
 
-/* ruby_resolve.c */
+/* ruby_names.c */
 int ruby_cache_new(struct ruby_cache **out);
 void ruby_cache_free(struct ruby_cache *cache);
+void ruby_captured(struct runtime *rt, const struct rprof_capture *capture, size_t size);
+/* ruby_plan.c */
+bool ruby_plan(const struct runtime *rt, struct capture_plan *out);
+/* ruby_resolve.c */
 void ruby_resolve(struct runtime *rt, const struct interp_frame *f, bool leaf, uint64_t gc_gen,
         struct interp_info *out);
-/* ruby_reread.c */
-void ruby_reread(struct runtime *rt, const struct interp_frame *frames, size_t nr, uint64_t gc_gen);
-/* ruby_resolve.c */
 void ruby_frame_class(
         const struct runtime *rt, const struct interp_frame *f, struct interp_desc *out);
-/* ruby_identity.c */
+/* ruby_gc.c */
 /* What the kernel side sends as gc_gen, read now. 0 or -errno. */
 int ruby_gc_gen(const struct runtime *rt, uint64_t *gen);
 

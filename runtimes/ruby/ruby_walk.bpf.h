@@ -11,7 +11,7 @@
 #ifndef RUBY_WALK_BPF_H
 #define RUBY_WALK_BPF_H
 
-#include "bpf/maps.bpf.h"
+#include "bpf/capture.bpf.h"
 
 enum {
 	RUBY_MAX_CFP_SZ = 128,
@@ -24,8 +24,6 @@ enum {
 struct ruby_loop {
 	struct scratch *s;
 	struct kept_walk *kept;
-	struct seen_table *seen;
-	const struct rprof_settled *settled;
 };
 
 /* The word of the copied execution context at an offset that user space checked. */
@@ -164,26 +162,23 @@ SUBPROGRAM int ruby_svar_read(struct scratch *s)
 	return 0;
 }
 
-/* Has user space looked at the object at this address, since which none was freed there? */
-static __always_inline bool ruby_is_known(const struct scratch *s, const struct seen_table *seen,
-        const struct rprof_settled *settled, __u64 addr)
+/* Has user space got this method as it is? Then it is none of the objects that stand in its place.
+ */
+static __always_inline bool ruby_method_is_known(struct scratch *s, __u64 addr)
 {
-	__u32 slot = object_slot(addr, SETTLED_SLOTS);
-	__u64 word = object_word(addr, s->rec.head.tgid);
+	struct capture_slots *slots;
+	__u32 zero = 0;
 
-	if (settled->slot[slot] == word || settled->slot[slot ^ 1] == word)
-		return true;
-	slot = object_slot(addr, SEEN_SLOTS);
-	word = object_word(addr, s->gc_period);
-	return seen->slot[slot] == word || seen->slot[slot ^ 1] == word;
+	slots = bpf_map_lookup_elem(&rp_slots, &zero);
+	return slots &&
+	       capture_is_good(
+	               s, capture_recall(slots, capture_key(s, RUBY_CAPTURE_METHOD, addr)) >> 32);
 }
 
 /* The frame at cfp into s->frame. 0 or -1. */
 SUBPROGRAM int ruby_frame_read(struct scratch *s, __u64 cfp)
 {
-	__u32 extra = 0, zero = 0;
-	const struct rprof_settled *settled;
-	const struct seen_table *seen;
+	__u32 extra = 0;
 	__u64 off, ep;
 
 	if (!s)
@@ -215,25 +210,46 @@ SUBPROGRAM int ruby_frame_read(struct scratch *s, __u64 cfp)
 	s->frame.extra = extra;
 	if (s->env_method == 0)
 		return 0;
-	/* What was sent is none. */
-	seen = bpf_map_lookup_elem(&rp_seen, &zero);
-	settled = bpf_map_lookup_elem(&rp_settled, &zero);
-	if (!seen || !settled || !ruby_is_known(s, seen, settled, s->env_method))
+	if (!ruby_method_is_known(s, s->env_method))
 		ruby_svar_read(s);
 	return 0;
 }
 
-/* Notes that an object was sent; new_code says that user space has not seen it. */
-static __always_inline void ruby_seen(
-        struct scratch *s, struct seen_table *seen, const struct rprof_settled *settled, __u64 addr)
+/* Until when user space has got an object of a frame; 0: it is to be looked at. */
+static __always_inline __u32 ruby_stamp(
+        struct scratch *s, struct capture_slots *slots, __u32 kind, __u64 object)
 {
-	__u32 slot = object_slot(addr, SEEN_SLOTS);
+	__u32 stamp;
 
-	if (addr == 0 || ruby_is_known(s, seen, settled, addr))
-		return;
-	seen->slot[slot ^ 1] = seen->slot[slot];
-	seen->slot[slot] = object_word(addr, s->gc_period);
-	s->new_code = 1;
+	if (object == 0)
+		return CAPTURE_STAMP_FOREVER;
+	stamp = capture_recall(slots, capture_key(s, kind, object)) >> 32;
+	return capture_is_good(s, stamp) ? stamp : 0;
+}
+
+/* The objects of s->frame, which is new. 0, or -1: too much is new. */
+SUBPROGRAM int ruby_look(struct scratch *s, __u32 at)
+{
+	struct capture_slots *slots;
+	__u32 code, method, zero = 0;
+
+	slots = bpf_map_lookup_elem(&rp_slots, &zero);
+	if (!s || !slots)
+		return -1;
+	code = ruby_stamp(s, slots, RUBY_CAPTURE_CODE, s->frame.code);
+	method = ruby_stamp(s, slots, RUBY_CAPTURE_METHOD, s->frame.method);
+	if (at < RPROF_MAX_KEPT_INTERP)
+		s->new_stamps[at] = (__u64)code << 32 | method;
+	if ((code == 0 || (IS_CHECKED(s) && s->frame.code)) &&
+	        capture_want(s, capture_key(s, RUBY_CAPTURE_CODE, s->frame.code), at))
+		s->frame.extra |= INTERP_F_CODE_UNSENT;
+	if ((method == 0 || (IS_CHECKED(s) && s->frame.method)) &&
+	        capture_want(s, capture_key(s, RUBY_CAPTURE_METHOD, s->frame.method),
+	                at | WANTED_METHOD))
+		s->frame.extra |= INTERP_F_METHOD_UNSENT;
+	if (s->frame.extra & (INTERP_F_CODE_UNSENT | INTERP_F_METHOD_UNSENT))
+		s->rec.head.flags |= SAMPLE_F_UNSENT;
+	return 0;
 }
 
 /*
@@ -329,10 +345,7 @@ static long ruby_step(__u32 i, void *ctx)
 	cfp = s->frame_addr + (__u64)nr * s->ruby.cfp_sz;
 	if (ruby_frame_read(s, cfp))
 		return ruby_end(s, WALK_UNREADABLE);
-	if (loop->seen && loop->settled) {
-		ruby_seen(s, loop->seen, loop->settled, s->frame.code);
-		ruby_seen(s, loop->seen, loop->settled, s->frame.method);
-	}
+	ruby_look(s, s->nr_frames - 1 - nr);
 	record_word(s, s->frame_word[0]);
 	record_word(s, s->frame_word[1]);
 	record_word(s, s->frame_word[2]);
@@ -361,45 +374,99 @@ static long ruby_keep(__u32 i, void *ctx)
 	kept->frame.flags = (__u32)flags;
 	kept->frame.extra = (__u32)(flags >> 32);
 	kept->env_method = s->new_env_method[i];
+	kept->code_stamp = s->new_stamps[at] >> 32;
+	kept->method_stamp = s->new_stamps[at];
 	return 0;
 }
 
-/* What the collector is doing, and a number that changes whenever objects may have been freed
- * since. */
+/*
+ * Frames of the base, from the innermost one outwards: their words are what they were, and their
+ * objects may be others since a collection has passed.
+ */
+static long ruby_look_again(__u32 i, void *ctx)
+{
+	struct ruby_loop *loop = ctx;
+	struct scratch *s = loop->s;
+	const struct kept_interp *kept;
+	__u32 at = s->relook_at;
+	bool code, method;
+
+	for (int n = 0; n < COMPARED_AT_ONCE; n++) {
+		if (at == 0)
+			break;
+		kept = &loop->kept->interp[(at - 1) & (RPROF_MAX_KEPT_INTERP - 1)];
+		code = !capture_is_good(s, kept->code_stamp) || IS_CHECKED(s);
+		method = !capture_is_good(s, kept->method_stamp) || IS_CHECKED(s);
+		if (code && kept->frame.code &&
+		        capture_want(s, capture_key(s, RUBY_CAPTURE_CODE, kept->frame.code),
+		                (at - 1) | WANTED_BASE))
+			goto full;
+		if (method && kept->frame.method &&
+		        capture_want(s, capture_key(s, RUBY_CAPTURE_METHOD, kept->frame.method),
+		                (at - 1) | WANTED_BASE | WANTED_METHOD))
+			goto full;
+		at--;
+	}
+	s->relook_at = at;
+	return at == 0;
+full:
+	s->relook_at = at;
+	s->rec.head.base_unsent = at;
+	s->rec.head.flags |= SAMPLE_F_UNSENT;
+	return 1;
+}
+
+/* What the collector is doing. */
 static __always_inline void ruby_gc_state(struct scratch *s, __u64 thread)
 {
-	__u64 flags_word = 0, gc_count = 0, ractor, running, objspace = s->ruby.objspace_addr;
+	__u64 flags_word = 0, ractor, running, objspace = s->ruby.objspace_addr;
 	__u64 off = s->ruby.objspace_flags, count_off = s->ruby.objspace_gc_count;
-	__u64 first = off & ~7ULL, last = first;
+	__u64 minors_off = s->ruby.objspace_minors, first = off & ~7ULL, last, count = 0;
+	struct ruby_stamps stamps;
+	struct ruby_gc_state gc;
 	__u32 flags;
 
 	s->gc_gen = 0;
-	s->gc_period = s->rec.head.tgid;
+	s->young_stamp = 0;
+	s->old_stamp = 0;
+	s->renew_stamp = 0;
+	s->young_before = 0;
+	s->old_before = 0;
 	if (!objspace)
 		return;
-	if (count_off != 0) {
-		first = count_off < first ? count_off : first;
-		last = count_off > last ? count_off : last;
-	}
-	/* Both words in one read, where they are near: nothing is in that window yet. */
-	if (((first | last) & 7) != 0 || last - first >= WINDOW_SZ ||
+	/* The flags stand first, the counts behind them (struct rb_objspace). All in one read:
+	 * nothing is in that window yet. */
+	last = count_off;
+	if (last < minors_off + 16)
+		last = minors_off + 16;
+	if (((count_off | minors_off) & 7) != 0 || last < first || last - first >= WINDOW_SZ ||
 	        window_fill(s, &s->frames, objspace + first, last - first + 8))
 		return;
-	flags_word = window_word(&s->frames, (off & ~7ULL) - first);
+	flags_word = window_word(&s->frames, 0);
 	flags = (__u32)(flags_word >> ((off & 7) * 8));
-	if (count_off != 0)
-		gc_count = window_word(&s->frames, count_off - first);
+	if (count_off > first)
+		count = window_word(&s->frames, count_off - first);
+	if (count_off > first && minors_off > first) {
+		gc.flags = IS_PLANTED(PLANTED_COLLECTOR) ? 0 : flags;
+		gc.minor_flag = 1U << (s->ruby.objspace_minor_bit & 31);
+		gc.count = count;
+		gc.minors = window_word(&s->frames, minors_off - first);
+		gc.majors = window_word(&s->frames, minors_off + 8 - first);
+		gc.moves = window_word(&s->frames, minors_off + 16 - first);
+		stamps = ruby_stamps_of(&gc);
+		s->young_stamp = stamps.young;
+		s->old_stamp = stamps.old;
+		s->renew_stamp = stamps.renew;
+		s->young_before = stamps.young_before;
+		s->old_before = stamps.old_before;
+		if (IS_PLANTED(PLANTED_FULL) && s->old_stamp)
+			s->old_stamp = 3;
+	}
 	s->frames.size = 0;
-	s->gc_gen = gc_count << 3 | (flags & 3);
-	if (flags & RUBY_GC_DURING_GC)
-		s->gc_gen |= RUBY_GEN_COLLECTING;
-	/* What is reachable is freed only once the next collection has marked. */
-	if ((flags & 3) == RUBY_GC_MARKING ||
-	        (flags & (RUBY_GC_DURING_GC | 3)) == RUBY_GC_DURING_GC)
-		gc_count--;
-	s->gc_period = s->rec.head.tgid ^ (__u32)gc_count;
+	s->gc_gen = count << 3 | (flags & 3);
 	if (!(flags & RUBY_GC_DURING_GC))
 		return;
+	s->gc_gen |= RUBY_GEN_COLLECTING;
 	/* The flag is the VM's; the thread that collects is the one with the GVL. */
 	if (s->ruby.ractor_running) {
 		if (user_read(s, thread + s->ruby.thread_ractor, &ractor) ||
@@ -463,13 +530,12 @@ static __always_inline __u32 ruby_frames_find(struct scratch *s, __u64 tp)
 static __always_inline void ruby_walk(struct scratch *s, __u64 tp, struct kept_walk *kept)
 {
 	struct ruby_loop loop = {.s = s, .kept = kept};
-	__u32 zero = 0, nr;
+	__u32 nr;
 	__u64 ep;
 
 	s->nr_interp = 0;
 	s->nr_frames = 0;
 	s->base_interp = 0;
-	s->new_code = 0;
 	s->comparing = 0;
 	s->single_frames = 0;
 	s->many_envs = 0;
@@ -482,13 +548,12 @@ static __always_inline void ruby_walk(struct scratch *s, __u64 tp, struct kept_w
 	s->interp_outcome = ruby_frames_find(s, tp);
 	if (s->interp_outcome != WALK_NONE)
 		goto out;
+	s->cap.nr_wanted = 0;
 	ruby_gc_state(s, ruby_ec_word(s, s->ruby.ec_thread));
 	ruby_check_stack(s, s->leaf_sp);
 	s->interp_outcome = WALK_ROOT;
 	if (s->nr_frames == 0)
 		goto out;
-	loop.seen = bpf_map_lookup_elem(&rp_seen, &zero);
-	loop.settled = bpf_map_lookup_elem(&rp_settled, &zero);
 	s->kept_interp = kept->nr_interp;
 	if (s->kept_interp > s->nr_frames)
 		s->kept_interp = s->nr_frames;
@@ -510,18 +575,26 @@ static __always_inline void ruby_walk(struct scratch *s, __u64 tp, struct kept_w
 	/* Not to the root, so without what stands there. */
 	if (s->interp_outcome != WALK_ROOT)
 		s->base_interp = 0;
+	if (IS_CHECKED(s) || kept->stamp == 0 || kept->stamp != s->young_stamp) {
+		s->relook_at = s->base_interp;
+		bpf_loop(RPROF_MAX_KEPT_INTERP, ruby_look_again, &loop, 0);
+	}
+	capture_wanted(s, kept);
 	if (s->interp_outcome == WALK_ROOT && s->keep) {
 		bpf_loop(s->nr_interp, ruby_keep, &loop, 0);
 		nr = s->base_interp + s->nr_interp;
 		kept->nr_interp = nr < RPROF_MAX_KEPT_INTERP ? nr : RPROF_MAX_KEPT_INTERP;
+		kept->stamp = s->young_stamp;
+		if (s->rec.head.flags & SAMPLE_F_UNSENT)
+			kept->stamp = 0;
 	}
 out:
 	s->rec.head.nr_interp = s->nr_interp;
 	s->rec.head.base_interp = s->base_interp;
 	s->rec.head.interp_outcome = s->interp_outcome;
 	s->rec.head.gc_gen = s->gc_gen;
-	if (s->new_code)
-		s->rec.head.flags |= SAMPLE_F_NEW_CODE;
+	if (s->rec.head.flags & SAMPLE_F_UNSENT)
+		count(COUNTER_UNSENT);
 }
 
 static __always_inline int ruby_is_vm_code(const struct scratch *s, __u64 pc)

@@ -217,7 +217,6 @@ static void check_stack(struct program *p)
 
 	n = program_frames(p, f, &gen);
 	REQUIRE(n > 0);
-	ruby_runtime.reread(p->rt, f, (size_t)n, gen);
 	for (int i = 0; i < n; i++) {
 		const struct loc *l = &p->loc[loc];
 
@@ -375,103 +374,6 @@ TEST(a_frame_that_is_known_is_named_without_a_read)
 	for (int i = 0; i < n; i++)
 		ruby_runtime.resolve(p.rt, &f[i], i == 0, gen, &info);
 	CHECK_EQ(p.above, 0);
-	program_end(&p);
-}
-
-/* The frames of a stack that were there, and were named, before the last collection too. */
-static int collected_frames(struct program *p, struct interp_frame f[MAX_FRAMES], uint64_t *gen)
-{
-	static struct interp_frame old[MAX_FRAMES];
-	struct interp_info info;
-	struct interp_desc desc;
-	struct err err = {0};
-	int nr_old, nr, known = 0;
-	uint64_t before;
-
-	bool ready = program_next(p, false, "");
-
-	/* Of young objects nothing is known across a collection. */
-	for (int i = 0; ready && i < 5; i++)
-		ready = program_next(p, true, "gc");
-	if (!ready || program_attach(p, &err) != 0) {
-		TAP_FAIL("cannot attach: %s", err.msg);
-		return -1;
-	}
-	nr_old = program_frames(p, old, &before);
-	for (int i = 0; i < nr_old; i++)
-		ruby_runtime.resolve(p->rt, &old[i], i == 0, before, &info);
-	CHECK(program_next(p, true, "gc"));
-	nr = program_frames(p, f, gen);
-	for (int i = 0; i < nr; i++) {
-		bool is_old = false;
-
-		for (int k = 0; k < nr_old; k++)
-			is_old |= old[k].code == f[i].code && old[k].method == f[i].method;
-		ruby_runtime.frame_class(p->rt, &f[i], &desc);
-		if (is_old && desc.class != INTERP_HIDDEN)
-			f[known++] = f[i];
-	}
-	CHECK(known > 1 && *gen != before);
-	return known;
-}
-
-TEST(a_stack_that_is_read_again_at_once_is_named_without_a_read)
-{
-	static struct interp_frame f[MAX_FRAMES];
-	struct interp_info info;
-	struct program p;
-	uint64_t gen;
-	int n;
-
-	if (!program_start(&p, system_ruby, "tests/unit/data/ruby_labels.rb"))
-		return;
-	n = collected_frames(&p, f, &gen);
-	ruby_runtime.reread(p.rt, f, (size_t)MAX(n, 0), gen);
-	p.rt->target.read = count_reads;
-	p.rt->target.ctx = &p;
-	p.above = 0;
-	for (int i = 0; i < n; i++) {
-		ruby_runtime.resolve(p.rt, &f[i], i == 0, gen, &info);
-		CHECK_EQ(info.flags & (INTERP_UNVERIFIED | INTERP_UNREADABLE), 0);
-	}
-	CHECK_EQ(p.above, 0);
-	program_end(&p);
-}
-
-/* Each read but those of the generation gives other bytes than are there. */
-static int read_otherwise(const struct target *t, uint64_t addr, void *out, size_t n)
-{
-	struct program *p = t->ctx;
-	int rc = p->target.read(&p->target, addr, out, n);
-
-	for (size_t i = p->above; rc == 0 && n > 8 && i + 8 < n; i += 8)
-		((uint8_t *)out)[i + 5] ^= 0x10;
-	return rc;
-}
-
-TEST(what_looks_otherwise_when_it_is_read_again_at_once_is_not_prolonged)
-{
-	static struct interp_frame f[MAX_FRAMES];
-	struct interp_info info;
-	struct program p;
-	uint64_t gen;
-	int n;
-
-	if (!program_start(&p, system_ruby, "tests/unit/data/ruby_labels.rb"))
-		return;
-	n = collected_frames(&p, f, &gen);
-	p.rt->target.ctx = &p;
-	p.rt->target.read = read_otherwise;
-	p.above = 8;
-	ruby_runtime.reread(p.rt, f, (size_t)MAX(n, 0), gen);
-	p.rt->target.read = count_reads;
-	for (int i = 0; i < n; i++) {
-		p.above = 0;
-		ruby_runtime.resolve(p.rt, &f[i], i == 0, gen, &info);
-		if (p.above != 0)
-			break;
-	}
-	CHECK(p.above != 0);
 	program_end(&p);
 }
 

@@ -89,10 +89,6 @@ class CaseCheck
       total = stacks.sum { |s| s["samples"] }
       label = variants.first.ruby.last(2).map { |f| f["name"] }.join(" > ")
       wrong = stacks.filter_map { |s| compare(s, variants, facts) }
-      # Collections between a sample and the reading of its names leave a name out, and say so. How often is the affair of the
-      # machine, all of whose processors the tests use.
-      late, wrong = wrong.partition { |s, _| s["outcome"] == "transient" && s["reason"] == "late-name" }
-      wrong = late + wrong if late.sum { |s, _| s["samples"] } > [1, total / 2].max
       bad = wrong.sum { |s, _| s["samples"] }
       details = wrong.sort_by { |s, _| -s["samples"] }.first(2).flat_map { |_, c| c.diff }
       details.unshift("#{bad} of #{total} samples differ") if bad.positive?
