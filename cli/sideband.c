@@ -132,8 +132,11 @@ static bool ring_read(
 			break;
 		if (header.type == PERF_RECORD_MMAP2 || header.type == PERF_RECORD_MMAP) {
 			copy_out(sb, r, tail + sizeof(header), &pid, sizeof(pid));
-			fn(ctx, (int)pid);
-			any = true;
+			/* 0: a process that rprof's PID namespace does not show. */
+			if (pid != 0) {
+				fn(ctx, (int)pid);
+				any = true;
+			}
 		} else if (header.type == PERF_RECORD_LOST) {
 			fn(ctx, 0);
 			any = true;
