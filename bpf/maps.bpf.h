@@ -29,8 +29,7 @@ static __always_inline int stack_read(struct scratch *s, __u64 addr, __u64 *out)
 #define SUBPROGRAM __attribute__((noinline))
 
 /* Filled in by user space between open and load. */
-const volatile __u64 rp_pidns_dev,
-        rp_pidns_ino; /* of rprof: processes are named as it names them */
+const volatile __u64 rp_pidns_ino; /* of rprof: processes are named as it names them */
 
 /* How many walks are kept, less one: a power of two less one. A walk's slot is tid & this. */
 const volatile __u32 rp_kept_mask;
@@ -45,6 +44,7 @@ enum planted {
 	PLANTED_STAMPS = 4,    /* what was sent is good for ever */
 	PLANTED_FULL = 5,      /* full collections free nothing old */
 	PLANTED_COLLECTOR = 6, /* what the collector is doing now does not matter */
+	PLANTED_NAMESPACE = 7,    /* no process is found */
 };
 const volatile __u32 rp_planted;
 #define IS_PLANTED(what) (rp_planted == (what))

@@ -7,6 +7,7 @@
 #include "bpf/maps.bpf.h"
 #include "bpf/native_walk.bpf.h"
 #include "bpf/check_walk.bpf.h"
+#include "bpf/pidns.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
@@ -27,7 +28,7 @@ struct sample_origin {
 /* What runs before anything is copied: is this a process that we record? */
 static __always_inline struct rprof_proc *sampled_process(struct bpf_pidns_info *ids)
 {
-	if (bpf_get_ns_current_pid_tgid(rp_pidns_dev, rp_pidns_ino, ids, sizeof(*ids)))
+	if (!current_ids(ids))
 		return NULL;
 	return bpf_map_lookup_elem(&rp_procs, &ids->tgid);
 }

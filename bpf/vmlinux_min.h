@@ -23,8 +23,28 @@ struct thread_struct {
 	unsigned long fsbase;
 } CORE;
 
+struct ns_common {
+	unsigned int inum;
+} CORE;
+
+struct pid_namespace {
+	struct ns_common ns;
+} CORE;
+
+struct upid {
+	int nr;
+	struct pid_namespace *ns;
+} CORE;
+
+struct pid {
+	unsigned int level;
+	struct upid numbers[1]; /* level + 1 */
+} CORE;
+
 struct task_struct {
 	struct thread_struct thread;
+	struct task_struct *group_leader;
+	struct pid *thread_pid;
 	char comm[16];
 } CORE;
 

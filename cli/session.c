@@ -246,7 +246,6 @@ static int load_skeleton(struct session *s, struct err *err)
 	if (stat("/proc/self/ns/pid", &ns) != 0)
 		return err_set(
 		        err, -errno, "/proc/self/ns/pid cannot be read: %s", strerror(errno));
-	s->skel->rodata->rp_pidns_dev = ns.st_dev;
 	s->skel->rodata->rp_pidns_ino = ns.st_ino;
 	rc = size_tables(s, &chunks, &pages, &rules, err);
 	if (rc != 0)

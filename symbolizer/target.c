@@ -144,12 +144,32 @@ static int check_access(pid_t pid)
 	return 0;
 }
 
+/* Numbers of processes mean to the kernel what /proc shows only if both are of one namespace. */
+static int check_proc(struct err *err)
+{
+	char self[24];
+	ssize_t n = readlink("/proc/self", self, sizeof(self) - 1);
+
+	if (n < 0 && errno != ENOENT)
+		return err_set(err, -errno, "/proc/self cannot be read: %s", strerror(errno));
+	self[MAX(n, 0)] = '\0';
+	if (strtol(self, NULL, 10) == (long)getpid())
+		return 0;
+	return err_set(err, -ENXIO,
+	        "/proc is not of the PID namespace that rprof runs in: mount one that is "
+	        "(mount -t proc proc /proc), or run rprof where /proc is from, with nsenter or on "
+	        "the host");
+}
+
 int target_open(struct target *t, pid_t pid, struct err *err)
 {
 	uint64_t start_time, again;
 	char state;
 	int pidfd = -1, rc;
 
+	rc = check_proc(err);
+	if (rc != 0)
+		return rc;
 	if (pid <= 0)
 		return err_set(err, -ESRCH,
 		        "there is no process %d (`pgrep -a ruby` lists the Ruby processes)",

@@ -21,7 +21,8 @@ struct target {
 	void *ctx; /* for a made-up target's read */
 };
 
-/* -ESRCH: no such process; -EPERM: may not be looked at; the sentence names the remedy. */
+/* -ESRCH: no such process; -EPERM: may not be looked at; -ENXIO: /proc is of another PID namespace
+ * than we are; the sentence names the remedy. */
 int target_open(struct target *t, pid_t pid, struct err *err);
 void target_close(struct target *t);
 /* False once the process has exited (a zombie has exited too). */
