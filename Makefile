@@ -146,6 +146,7 @@ check-walk: all ## the fast walk against the plain one, and its budget of reads 
 	$(Q)tests/run walk -- '$(T)'
 
 check-e2e: all ## recordings of programs that know their own stack (root)
+	$(Q)$(MAKE) --no-print-directory $(JOBS) CHECK=1 all
 	$(Q)tests/run e2e -- '$(T)'
 
 check-browser: all ## the flame graph in headless Chromium

@@ -21,6 +21,7 @@ enum exit_code {
 	EXIT_DISK_FULL = 9,      /* the disk filled up; what was recorded before is kept */
 	EXIT_BAD_RECORDING = 10, /* no recording, a damaged one, or one of a newer rprof */
 	EXIT_NO_SAMPLES = 11,    /* the recording holds nothing to show */
+	EXIT_UNSAMPLED = 12,     /* no sample was taken of a process that used CPU time */
 };
 
 struct command {

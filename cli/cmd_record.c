@@ -5,6 +5,7 @@
 #include "cli/process.h"
 #include "cli/session.h"
 #include "cli/summary.h"
+#include "cli/unsampled.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -413,6 +414,12 @@ static void show_progress(struct recorder *r, bool tty)
 	r->progress_open = tty;
 }
 
+static void note_cpu_time(struct recorder *r)
+{
+	for (size_t i = 0; i < r->nr_processes; i++)
+		unsampled_note(r->processes[i]);
+}
+
 /* False once all processes are gone. */
 static bool watch_processes(struct recorder *r)
 {
@@ -469,6 +476,8 @@ static int record(struct recorder *r, struct err *err)
 		session_mapped(r->session, on_mapped, r);
 		now = now_ns();
 		commit = now >= next_commit;
+		if (exits || commit)
+			note_cpu_time(r);
 		/* A pidfd tells at once; the rest is for the case that it does not. */
 		if (exits || commit)
 			alive = watch_processes(r);
@@ -483,6 +492,7 @@ static int record(struct recorder *r, struct err *err)
 			next_progress = now + (tty ? 200 : 2000) * 1000000ULL;
 		}
 	}
+	note_cpu_time(r);
 	session_stop(r->session);
 	take_records(r, UINT64_MAX);
 	pipeline_flush(r->pipeline, refresh_process, r);
@@ -501,8 +511,10 @@ static uint64_t own_cpu_ns(void)
 
 static int finish(struct recorder *r, uint64_t cpu_at_start, int rc, struct err *err)
 {
-	struct summary sum = {.path = r->path, .rate_hz = r->rate_hz};
-	int close_rc;
+	const struct process *unsampled = unsampled_find(r->processes, r->nr_processes, r->rate_hz);
+	struct summary sum = {
+	        .path = r->path, .rate_hz = r->rate_hz, .unsampled = unsampled != NULL};
+	int close_rc, code = EXIT_OK;
 
 	sum.duration_ns = now_ns() - r->start_ns;
 	pipeline_stats(r->pipeline, &sum.pipeline);
@@ -527,11 +539,15 @@ static int finish(struct recorder *r, uint64_t cpu_at_start, int rc, struct err 
 		return cli_fail(exit_code_of_output(rc), "%s", err->msg);
 	if (r->json) {
 		summary_print_json(&sum, stdout);
-		return cli_finish_stdout();
-	}
-	if (!r->quiet)
+		code = cli_finish_stdout();
+	} else if (!r->quiet) {
 		summary_print(&sum, stderr);
-	return EXIT_OK;
+	}
+	if (code == EXIT_OK && unsampled != NULL) {
+		unsampled_explain(unsampled, &sum.session, err);
+		code = cli_fail(EXIT_UNSAMPLED, "%s", err->msg);
+	}
+	return code;
 }
 
 static void recorder_release(struct recorder *r)
@@ -593,6 +609,7 @@ static int run_recorder(struct recorder *r, char **argv)
 		return cli_fail(EXIT_PERMISSION, "%s", err.msg);
 	if (rc != 0)
 		return cli_fail(EXIT_KERNEL, "%s", err.msg);
+	note_cpu_time(r);
 	/* Only now: the BPF programs have symbols too, and no sample had to wait. */
 	if (r->kallsyms != NULL)
 		kallsyms_read_ahead(r->kallsyms);

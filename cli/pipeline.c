@@ -568,6 +568,7 @@ static void store(struct pipeline *pl, struct held *h)
 	if (recording_intern_stack(pl->rec, pl->ids, pl->nr_ids, &out.stack) == 0)
 		recording_add_sample(pl->rec, &out);
 	pl->stats.samples++;
+	h->process->nr_samples++;
 	pl->stats.outcome[out.outcome & 7]++;
 	if (out.reason != REASON_NONE)
 		pl->stats.reason[out.reason & 31]++;

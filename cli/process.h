@@ -58,6 +58,9 @@ struct process {
 	size_t nr_infos, cap_infos;
 	bool exited;
 	uint32_t id; /* in the recording */
+	/* For unsampled.h: samples that were stored; CPU time since it was noted first. */
+	uint64_t nr_samples, cpu_start_ns, cpu_ns;
+	bool has_cpu_start;
 	char comm[32];
 	char *command_line; /* owned */
 };

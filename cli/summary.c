@@ -66,6 +66,8 @@ void summary_print(const struct summary *s, FILE *out)
 		        share(ss->bpf_ns, s->duration_ns),
 		        (double)ss->bpf_ns / 1e3 / (double)(ss->samples != 0 ? ss->samples : 1));
 	fprintf(out, "\nrecording: %s\n", s->path);
+	if (p->samples == 0 && s->unsampled)
+		return;
 	if (p->samples == 0)
 		fprintf(out, "next: nothing was recorded: was the process idle? CPU samples are "
 		             "taken only while it runs\n");

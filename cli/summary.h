@@ -11,6 +11,7 @@ struct summary {
 	uint64_t duration_ns, own_cpu_ns, table_losses;
 	uint32_t rate_hz;
 	bool all_exited;
+	bool unsampled; /* an error follows: of a process that used CPU time there is no sample */
 	struct pipeline_stats pipeline;
 	struct session_stats session;
 };

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 #include <fcntl.h>
 
@@ -240,6 +241,20 @@ bool target_is_alive(const struct target *t)
 		return false;
 	/* 'Z' with a silent pidfd: the leading thread has left, others run on. */
 	return start_time == t->start_time;
+}
+
+int target_cpu_ns(const struct target *t, uint64_t *out)
+{
+	struct timespec ts;
+	clockid_t clock;
+	int rc = clock_getcpuclockid(t->pid, &clock);
+
+	if (rc != 0)
+		return -rc;
+	if (clock_gettime(clock, &ts) != 0)
+		return -errno;
+	*out = (uint64_t)ts.tv_sec * 1000000000ULL + (uint64_t)ts.tv_nsec;
+	return 0;
 }
 
 int target_read(const struct target *t, uint64_t addr, void *out, size_t n)

@@ -27,6 +27,8 @@ int target_open(struct target *t, pid_t pid, struct err *err);
 void target_close(struct target *t);
 /* False once the process has exited (a zombie has exited too). */
 bool target_is_alive(const struct target *t);
+/* CPU time that all its threads have used, those that have exited too. -errno once it is gone. */
+int target_cpu_ns(const struct target *t, uint64_t *out);
 
 /* All n bytes or nothing. 0, -EFAULT (not mapped), -ESRCH (gone), -EPERM. */
 int target_read(const struct target *t, uint64_t addr, void *out, size_t n);

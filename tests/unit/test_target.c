@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -155,6 +156,33 @@ TEST(an_exited_process_is_not_alive_even_before_it_is_reaped)
 }
 
 /* The name is the second field of /proc/PID/stat and not quoted. */
+TEST(cpu_time_is_what_the_process_used_and_ends_with_it)
+{
+	uint64_t used = 0, later = 0, end;
+	struct rusage ru;
+	struct child c;
+	struct target t, self;
+
+	REQUIRE(target_open(&self, getpid(), NULL) == 0);
+	REQUIRE(target_cpu_ns(&self, &used) == 0);
+	end = used + 20000000;
+	while (later < end && target_cpu_ns(&self, &later) == 0)
+		;
+	getrusage(RUSAGE_SELF, &ru);
+	CHECK(used > 0 && later >= end);
+	CHECK((uint64_t)(ru.ru_utime.tv_sec + ru.ru_stime.tv_sec + 1) * 1000000000 > later);
+	target_close(&self);
+
+	REQUIRE(child_start(&c, NULL));
+	REQUIRE(target_open(&t, c.pid, NULL) == 0);
+	CHECK_EQ(target_cpu_ns(&t, &used), 0);
+	child_end(&c);
+	used = 7;
+	CHECK(target_cpu_ns(&t, &used) < 0);
+	CHECK_EQ(used, 7);
+	target_close(&t);
+}
+
 TEST(a_name_made_to_look_like_fields_does_not_fool_the_start_time)
 {
 	struct child plain, odd;
