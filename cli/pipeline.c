@@ -548,6 +548,20 @@ static void stitch_prepare(struct pipeline *pl, struct held *h, struct stitch_in
 	};
 }
 
+/* Where a native walk that was cut ended. */
+static void note_cut(struct pipeline *pl, struct held *h, uint8_t reason)
+{
+	const struct rprof_sample *s = h->sample;
+	const struct native_info *info;
+	uint64_t outermost;
+
+	if (s->native_outcome == WALK_ROOT || s->nr_native == 0)
+		return;
+	outermost = record_native(s)[s->nr_native - 1];
+	info = process_native(h->process, NATIVE_PC(outermost), outermost & NATIVE_INTERRUPTED);
+	stack_cuts_add(&pl->stats.cuts[reason & 31], info->frames[0].library, 1);
+}
+
 static void store(struct pipeline *pl, struct held *h)
 {
 	const struct rprof_sample *s = h->sample;
@@ -570,8 +584,10 @@ static void store(struct pipeline *pl, struct held *h)
 	pl->stats.samples++;
 	h->process->nr_samples++;
 	pl->stats.outcome[out.outcome & 7]++;
-	if (out.reason != REASON_NONE)
+	if (out.reason != REASON_NONE) {
 		pl->stats.reason[out.reason & 31]++;
+		note_cut(pl, h, out.reason);
+	}
 }
 
 void pipeline_capture(struct pipeline *pl, const struct rprof_capture *capture, size_t size)

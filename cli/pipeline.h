@@ -15,8 +15,9 @@ struct pipeline;
 
 struct pipeline_stats {
 	uint64_t samples;
-	uint64_t outcome[8]; /* by enum stack_outcome */
-	uint64_t reason[32]; /* by enum stack_reason, of stacks that are not exact */
+	uint64_t outcome[8];        /* by enum stack_outcome */
+	uint64_t reason[32];        /* by enum stack_reason, of stacks that are not exact */
+	struct stack_cuts cuts[32]; /* likewise; borrowed from the processes' files */
 	uint64_t threads;
 	uint64_t bad_records; /* of no known process, or without memory for them */
 };

@@ -35,6 +35,31 @@ static void print_outcome(const struct pipeline_stats *p, enum stack_outcome out
 	fputc('\n', out);
 }
 
+/* What marks mean that are on more than a few stacks. */
+static void print_meanings(const struct pipeline_stats *p, FILE *out)
+{
+	double part = share(p->outcome[STACK_NO_CONTEXT], p->samples);
+	struct buf b;
+
+	buf_init(&b, 65536);
+	for (int i = 1; i < (int)ARRAY_SIZE(p->reason); i++) {
+		if (share(p->reason[i], p->samples) <= STACK_MEANING_MIN_SHARE)
+			continue;
+		buf_printf(&b, "  %.1f %% %s: ", share(p->reason[i], p->samples),
+		        stack_reason_name((enum stack_reason)i));
+		stack_meaning(&b, STACK_TRUNCATED, (enum stack_reason)i, &p->cuts[i]);
+		buf_puts(&b, "\n");
+	}
+	if (part > STACK_MEANING_MIN_SHARE) {
+		buf_printf(&b, "  %.1f %% %s: ", part, stack_outcome_name(STACK_NO_CONTEXT));
+		stack_meaning(&b, STACK_NO_CONTEXT, REASON_NONE, NULL);
+		buf_puts(&b, "\n");
+	}
+	if (b.data != NULL && !b.failed)
+		fputs(b.data, out);
+	buf_release(&b);
+}
+
 void summary_print(const struct summary *s, FILE *out)
 {
 	const struct pipeline_stats *p = &s->pipeline;
@@ -50,6 +75,7 @@ void summary_print(const struct summary *s, FILE *out)
 		print_outcome(p, STACK_TRUNCATED, out);
 		if (p->outcome[STACK_NO_CONTEXT] != 0)
 			print_outcome(p, STACK_NO_CONTEXT, out);
+		print_meanings(p, out);
 	}
 	fprintf(out,
 	        "  lost       %" PRIu64 " (ring buffer full %" PRIu64 ", walk in progress %" PRIu64

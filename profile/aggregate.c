@@ -114,6 +114,20 @@ static int add_frames(struct build *b, struct sums *s, const struct reader_stack
 	return 0;
 }
 
+/* The frame that a native walk ended at is the outermost one that is there. */
+static void add_cut(struct sums *s, const struct reader_stack *stack)
+{
+	if (stack->outcome != STACK_TRUNCATED || stack->reason >= AGGREGATE_NR_REASONS)
+		return;
+	for (uint32_t i = 0; i < stack->nr_frames; i++) {
+		if (stack->frames[i].kind != FRAME_NATIVE)
+			continue;
+		stack_cuts_add(
+		        &s->out.cuts[stack->reason], stack->frames[i].library, stack->nr_samples);
+		return;
+	}
+}
+
 static int add_stack(const struct reader_stack *stack, void *ctx)
 {
 	struct build *b = ctx;
@@ -138,6 +152,7 @@ static int add_stack(const struct reader_stack *stack, void *ctx)
 	        stack->nr_samples);
 	add(&s->out.reasons[stack->reason < AGGREGATE_NR_REASONS ? stack->reason : 0],
 	        stack->nr_samples);
+	add_cut(s, stack);
 	thread = &s->threads[stack->thread->id];
 	thread->thread = stack->thread;
 	add(&thread->weight, stack->weight);

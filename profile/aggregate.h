@@ -37,6 +37,8 @@ struct trigger_sum {
 	uint64_t unseen; /* weight of stacks of which the view shows no frame */
 	uint64_t outcomes[AGGREGATE_NR_OUTCOMES]; /* samples by enum stack_outcome */
 	uint64_t reasons[AGGREGATE_NR_REASONS];   /* samples by enum stack_reason */
+	/* by enum stack_reason: where the native walks of truncated stacks ended */
+	struct stack_cuts cuts[AGGREGATE_NR_REASONS];
 	struct hot_frame *frames; /* all that were seen; by self, then total, descending */
 	size_t nr_frames;
 	struct hot_stack *stacks; /* the heaviest, descending; at most top */

@@ -46,6 +46,24 @@ const char *stack_reason_name(
         enum stack_reason reason); /* "fiber-switch", "no-cfi", ...; NULL for REASON_NONE */
 const char *stack_reason_text(enum stack_reason reason); /* a half sentence for people */
 
+/* The code that walks ended in: whose unwind information is missing. Strings are borrowed. */
+struct stack_cuts {
+	const char *library[8]; /* paths */
+	uint64_t count[8];
+	size_t nr;
+	bool more; /* than are kept here */
+};
+void stack_cuts_add(struct stack_cuts *c, const char *library, uint64_t count);
+/* Of so many per cent of the samples it is said what their mark means. */
+#define STACK_MEANING_MIN_SHARE 1.0
+struct buf;
+/*
+ * Appends what it means for a reader that stacks have this outcome and reason: a sentence without
+ * its full stop. cuts: of stacks with this reason, or NULL. Nothing for exact stacks.
+ */
+void stack_meaning(struct buf *b, enum stack_outcome outcome, enum stack_reason reason,
+        const struct stack_cuts *cuts);
+
 struct recording; /* being written */
 
 /* Refuses to overwrite a file that is no recording (-EEXIST); replaces a recording. The file

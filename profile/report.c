@@ -103,9 +103,20 @@ static void put_outcomes(struct buf *b, const struct trigger_sum *t)
 	for (int i = 1; i < AGGREGATE_NR_REASONS; i++) {
 		if (t->reasons[i] == 0)
 			continue;
-		buf_printf(b, "          %5.1f %%  %s: %s\n", share(t->reasons[i], t->nr_samples),
-		        stack_reason_name((enum stack_reason)i),
-		        stack_reason_text((enum stack_reason)i));
+		buf_printf(b, "          %5.1f %%  %s: ", share(t->reasons[i], t->nr_samples),
+		        stack_reason_name((enum stack_reason)i));
+		if (share(t->reasons[i], t->nr_samples) > STACK_MEANING_MIN_SHARE)
+			stack_meaning(b, STACK_TRUNCATED, (enum stack_reason)i, &t->cuts[i]);
+		else
+			buf_puts(b, stack_reason_text((enum stack_reason)i));
+		buf_puts(b, "\n");
+	}
+	if (share(t->outcomes[STACK_NO_CONTEXT], t->nr_samples) > STACK_MEANING_MIN_SHARE) {
+		buf_printf(b, "          %5.1f %%  %s: ",
+		        share(t->outcomes[STACK_NO_CONTEXT], t->nr_samples),
+		        stack_outcome_name(STACK_NO_CONTEXT));
+		stack_meaning(b, STACK_NO_CONTEXT, REASON_NONE, NULL);
+		buf_puts(b, "\n");
 	}
 }
 

@@ -43,6 +43,7 @@ struct fixture {
 	struct recording *rec;
 	uint32_t process, thread, cpu;
 	uint64_t time_ns;
+	uint8_t outcome, reason; /* of the samples that follow */
 };
 
 static inline void fixture_create(struct fixture *f, const char *path)
@@ -55,7 +56,7 @@ static inline void fixture_create(struct fixture *f, const char *path)
 	        .runtime_description = "ruby 3.1.2p20"};
 	struct err err = {0};
 
-	*f = (struct fixture){.time_ns = 1000};
+	*f = (struct fixture){.time_ns = 1000, .outcome = STACK_EXACT};
 	if (recording_create(path, &f->rec, &err) != 0) {
 		fprintf(stderr, "# %s\n", err.msg);
 		abort();
@@ -82,7 +83,8 @@ static inline int fixture_sample(struct fixture *f, uint32_t thread, uint32_t tr
 	        .stack = stack,
 	        .trigger = trigger,
 	        .weight = weight,
-	        .outcome = STACK_EXACT};
+	        .outcome = f->outcome,
+	        .reason = f->reason};
 	if (rc == 0)
 		rc = recording_add_sample(f->rec, &s);
 	free(ids);

@@ -170,6 +170,115 @@ TEST(a_stack_that_the_view_hides_is_accounted_for)
 	reader_free(r);
 }
 
+/* nr samples of a stack that is cut in library. */
+static void add_cut(struct fixture *f, int nr, enum stack_reason reason, const char *library)
+{
+	struct frame frames[4] = {ruby_frame("<main>", 1),
+	        native_frame(ROLE_LIB, "outermost", library),
+	        native_frame(ROLE_LIB, "inner", "/lib/inner.so"), ruby_frame("leaf", 2)};
+
+	f->outcome = reason < REASON_NATIVE_LIMIT ? STACK_TRANSIENT : STACK_TRUNCATED;
+	f->reason = (uint8_t)reason;
+	for (int i = 0; i < nr; i++)
+		fixture_sample(f, f->thread, f->cpu, 1, frames, 4);
+}
+
+TEST(marks_on_more_than_one_per_cent_are_explained_and_name_the_library)
+{
+	const char *path = fixture_path("marks.rprof");
+	struct report_options o = {.top = 20, .stacks = 0};
+	struct view view = {.mode = VIEW_RUBY};
+	struct aggregate a;
+	struct reader *r;
+	struct fixture f;
+	struct buf b;
+
+	fixture_create(&f, path);
+	add_cut(&f, 3, REASON_NO_CFI, "/usr/lib/libgmp.so.10");
+	add_cut(&f, 1, REASON_PUSHING, "/usr/lib/libpush.so");
+	add_cut(&f, 2, REASON_NO_TABLE, "/x/liba.so");
+	add_cut(&f, 3, REASON_NO_TABLE, "/x/li\x1b[31mb.so");
+	f.outcome = STACK_NO_CONTEXT;
+	f.reason = REASON_NONE;
+	for (int i = 0; i < 2; i++)
+		fixture_sample(&f, f.thread, f.cpu, 1, NULL, 0);
+	f.outcome = STACK_EXACT;
+	for (int i = 0; i < 89; i++)
+		fixture_sample(&f, f.thread, f.cpu, 1, NULL, 0);
+	recording_close(f.rec, NULL);
+	REQUIRE((r = fixture_open(path)) != NULL);
+	REQUIRE(aggregate_init(&a, r, NULL, &view, 5, NULL) == 0);
+	CHECK_EQ(a.triggers[0].nr_samples, 100);
+	buf_init(&b, 1 << 20);
+	report_text(&b, r, &a, &o);
+	CHECK(strstr(b.data, "  3.0 %  no-cfi: the outermost native frames of these stacks are "
+	                     "missing, because there is no unwind information for code of "
+	                     "libgmp.so.10; their Ruby frames") != NULL);
+	CHECK(strstr(b.data, "unwind table for li?[31mb.so and others yet") != NULL);
+	CHECK(strstr(b.data, "  2.0 %  no-context: these are threads") != NULL);
+	/* One per cent is not more than one: the half sentence is enough. */
+	CHECK(strstr(b.data, "  1.0 %  pushing: a frame had been pushed") != NULL);
+	CHECK(strstr(b.data, "libpush") == NULL);
+	CHECK(strchr(b.data, '\x1b') == NULL);
+	buf_release(&b);
+	aggregate_release(&a);
+	reader_free(r);
+}
+
+TEST(every_reason_has_a_meaning_of_its_own)
+{
+	char seen[32][400];
+	size_t nr = 0;
+
+	for (int i = 1; i < 32; i++) {
+		struct buf b;
+
+		if (strcmp(stack_reason_name((enum stack_reason)i), "unknown") == 0)
+			continue;
+		buf_init(&b, sizeof(seen[0]));
+		stack_meaning(&b, STACK_TRUNCATED, (enum stack_reason)i, NULL);
+		CHECK(!b.failed && b.len > 40 && strchr(b.data, '%') == NULL);
+		CHECK(strstr(b.data, "newer") == NULL);
+		REQUIRE(b.data != NULL);
+		for (size_t k = 0; k < nr; k++)
+			CHECK(strcmp(seen[k], b.data) != 0);
+		snprintf(seen[nr++], sizeof(seen[0]), "%s", b.data);
+		buf_release(&b);
+	}
+	CHECK(nr >= 15);
+}
+
+TEST(an_exact_stack_and_an_unknown_mark_are_not_explained_away)
+{
+	struct buf b;
+
+	buf_init(&b, 1000);
+	stack_meaning(&b, STACK_EXACT, REASON_NONE, NULL);
+	CHECK_EQ(b.len, 0);
+	stack_meaning(&b, STACK_TRUNCATED, (enum stack_reason)200, NULL);
+	CHECK(b.data != NULL && strstr(b.data, "newer rprof") != NULL);
+	buf_release(&b);
+}
+
+TEST(more_libraries_than_are_counted_are_others)
+{
+	struct stack_cuts cuts = {0};
+	char names[20][16];
+	struct buf b;
+
+	for (int i = 0; i < 20; i++) {
+		snprintf(names[i], sizeof(names[i]), "/l/lib%d.so", i);
+		stack_cuts_add(&cuts, names[i], 1);
+	}
+	stack_cuts_add(&cuts, "/l/lib3.so", 5);
+	stack_cuts_add(&cuts, NULL, 9);
+	CHECK(cuts.more);
+	buf_init(&b, 1000);
+	stack_meaning(&b, STACK_TRUNCATED, REASON_NO_CFI, &cuts);
+	CHECK(strstr(b.data, "lib3.so and others;") != NULL);
+	buf_release(&b);
+}
+
 int main(int argc, char **argv)
 {
 	return tap_run(argc, argv);
