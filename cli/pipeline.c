@@ -28,6 +28,7 @@ struct held {
 	char thread_name[64]; /* if has_thread_name */
 	bool has_thread_name;
 	bool unverified;
+	bool inexact_line;
 	struct held *next; /* of those that wait: sample, infos and interps are owned */
 };
 
@@ -197,6 +198,12 @@ static uint32_t thread_of(struct pipeline *pl, const struct held *h)
 	return id;
 }
 
+/* The line of a frame of code is not known, or not known to be the one that runs. */
+static bool is_line_inexact(const struct frame *f)
+{
+	return (f->flags & FRAME_F_APPROX) || (f->path != NULL && f->line == 0);
+}
+
 /* Names the interpreter frames, leaf first, and says what they are to the stitcher. */
 static void name_interp_frames(struct held *h)
 {
@@ -243,6 +250,7 @@ static void name_interp_frames(struct held *h)
 		if (h->interps[i].class == STITCH_CODE && f->name != NULL) {
 			path = f->path;
 			line = f->line;
+			h->inexact_line |= is_line_inexact(f);
 		} else if (h->interps[i].class == STITCH_C) {
 			f->path = path;
 			f->line = line;
@@ -477,6 +485,9 @@ static void judge(const struct pipeline *pl, const struct held *h, enum stitch_r
 	} else if (h->unverified) {
 		out->outcome = STACK_TRANSIENT;
 		out->reason = REASON_LATE_NAME;
+	} else if (h->inexact_line) {
+		out->outcome = STACK_TRANSIENT;
+		out->reason = REASON_LINE;
 	}
 	/* The stacks of two fibers in one sample, one of them cut: the switch says more than the
 	 * cut. */
@@ -630,6 +641,7 @@ static void hold(struct pipeline *pl, const struct held *h, size_t size)
 	copy->rt = h->rt;
 	copy->has_thread_name = h->has_thread_name;
 	copy->unverified = h->unverified;
+	copy->inexact_line = h->inexact_line;
 	memcpy(copy->thread_name, h->thread_name, sizeof(copy->thread_name));
 	*pl->last = copy;
 	pl->last = &copy->next;

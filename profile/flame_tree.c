@@ -343,7 +343,10 @@ static int add_stack(const struct reader_stack *s, void *ctx)
 {
 	struct collect *c = ctx;
 	struct flame_tree *t = c->tree;
-	bool marked = s->outcome != STACK_EXACT && s->outcome != STACK_NO_CONTEXT;
+	/* All frames of a stack with an inexact line are right: the frame's own flag is the mark.
+	 */
+	bool marked = s->outcome != STACK_EXACT && s->outcome != STACK_NO_CONTEXT &&
+	              s->reason != REASON_LINE;
 	bool has_interp = false, at_root;
 	uint32_t mark = 0, node = 0;
 	size_t nr;

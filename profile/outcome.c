@@ -45,6 +45,9 @@ static const struct {
         [REASON_LATE_NAME] = {"late-name", "a frame's code was freed before it could be named",
                 "a frame of these stacks has no name or a part of it, because its code was gone "
                 "before it was read; no frame is missing, and the other names are right"},
+        [REASON_LINE] = {"line", "the line of a frame may be another one of its code",
+                "all frames of these stacks are right, but the line of one is not known or may be "
+                "another one of the same method, since code of a JIT does not note each line"},
         [REASON_NATIVE_LIMIT] = {"native-limit", "more native frames than the limit",
                 OUTER_NATIVE "the stacks are deeper than rprof follows them" INTERP_WHOLE},
         [REASON_INTERP_LIMIT] = {"interp-limit", "more frames of the interpreter than the limit",

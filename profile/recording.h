@@ -12,9 +12,9 @@
 
 /* Of a whole stack. Stored: append only. */
 enum stack_outcome {
-	STACK_EXACT = 1, /* every frame in its true place */
-	STACK_TRANSIENT =
-	        2, /* caught while the interpreter pushed or popped a frame: see stack_reason */
+	STACK_EXACT = 1,     /* every frame in its true place */
+	STACK_TRANSIENT = 2, /* caught at a moment when the interpreter's own account of a frame is
+	                        not up to date: see stack_reason */
 	STACK_TRUNCATED = 3, /* a part is missing: see stack_reason */
 	STACK_NO_CONTEXT =
 	        4, /* a thread that does not run the interpreter: native frames only, complete */
@@ -29,7 +29,9 @@ enum stack_reason {
 	REASON_MISPAIRED = 4,    /* activations and frames do not pair: not stitched */
 	REASON_UNPLACED =
 	        6, /* the call of a C function was not found: its frame may stand too far out */
-	REASON_LATE_NAME = 5,     /* a frame's code was freed before it could be named */
+	REASON_LATE_NAME = 5, /* a frame's code was freed before it could be named */
+	REASON_LINE =
+	        7, /* all frames are right; the line of one is unknown or another of its code */
 	REASON_NATIVE_LIMIT = 10, /* more native frames than the limit */
 	REASON_INTERP_LIMIT = 11,
 	REASON_NO_MAPPING = 12,

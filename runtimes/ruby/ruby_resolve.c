@@ -234,8 +234,10 @@ static void resolve_line(const struct runtime *rt, const struct interp_frame *f,
 		return;
 	}
 	out->line = ruby_lines_find(&c->lines, (uint32_t)(pos > 0 ? pos - 1 : 0));
-	if (out->line == 0)
+	if (out->line == 0) {
 		out->line = c->first_line;
+		out->flags |= FRAME_F_APPROX;
+	}
 	/* JIT code writes the pc only before it calls something that may look at it. */
 	if (leaf && out->kind == FRAME_INTERP_JIT)
 		out->flags |= FRAME_F_APPROX;

@@ -40,6 +40,10 @@ static struct reader *make_reader(const char *name, size_t nr_samples)
 		sample.time_ns = i + 1;
 		sample.outcome = i == 0 ? STACK_EXACT : STACK_TRUNCATED;
 		sample.reason = i == 0 ? REASON_NONE : i == 1 ? REASON_NO_CFI : REASON_INTERP_LIMIT;
+		if (i == 3) {
+			sample.outcome = STACK_TRANSIENT;
+			sample.reason = REASON_LINE;
+		}
 		recording_add_sample(rec, &sample);
 	}
 	if (recording_close(rec, NULL) != 0 || reader_open(path, &reader, NULL) != 0)
@@ -91,7 +95,8 @@ TEST(a_node_says_which_rule_would_fold_it)
 
 TEST(a_stack_that_is_not_exact_has_one_node_more_at_the_end_where_it_was_cut)
 {
-	struct reader *reader = make_reader("A#b", 3);
+	/* The last one's line alone is not exact: it ends where the exact one does. */
+	struct reader *reader = make_reader("A#b", 4);
 	struct flame_tree tree;
 	size_t nr_at_root = 0, nr_at_leaf = 0;
 
