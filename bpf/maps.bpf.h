@@ -44,7 +44,7 @@ enum planted {
 	PLANTED_STAMPS = 4,    /* what was sent is good for ever */
 	PLANTED_FULL = 5,      /* full collections free nothing old */
 	PLANTED_COLLECTOR = 6, /* what the collector is doing now does not matter */
-	PLANTED_NAMESPACE = 7,    /* no process is found */
+	PLANTED_NAMESPACE = 7, /* no process is found */
 };
 const volatile __u32 rp_planted;
 #define IS_PLANTED(what) (rp_planted == (what))
