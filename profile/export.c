@@ -195,7 +195,9 @@ void export_frame_json(struct buf *b, const struct frame *f)
 	json_field(b, "role", frame_role_name((enum frame_role)f->role));
 	json_field(b, "name", f->name);
 	json_field(b, "owner", f->owner);
+	json_field(b, "method", f->method);
 	json_field(b, "path", f->path);
+	json_number_or_null(b, "first_line", f->first_line);
 	json_number_or_null(b, "line", f->line);
 	json_field(b, "library", f->library);
 	json_field(b, "build_id", f->build_id);

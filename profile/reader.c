@@ -182,16 +182,32 @@ static int load_function(struct reader *r, sqlite3_stmt *stmt, void *row, size_t
 {
 	struct frame *f = row;
 	int64_t kind = sqlite3_column_int64(stmt, 1), role = sqlite3_column_int64(stmt, 2);
+	int64_t first_line = sqlite3_column_int64(stmt, 8);
 
-	if (kind <= 0 || kind > UINT8_MAX || role < 0 || role > UINT8_MAX)
+	if (kind <= 0 || kind > UINT8_MAX || role < 0 || role > UINT8_MAX || first_line < 0 ||
+	        first_line > UINT32_MAX)
 		return -EBADMSG;
+	f->first_line = (uint32_t)first_line;
 	f->kind = (uint8_t)kind;
 	f->role = (uint8_t)role;
 	if (column_str(r, stmt, 3, &f->name) != 0 || column_str(r, stmt, 4, &f->owner) != 0 ||
 	        column_str(r, stmt, 5, &f->path) != 0 || column_str(r, stmt, 6, &f->library) != 0 ||
-	        column_str(r, stmt, 7, &f->build_id) != 0)
+	        column_str(r, stmt, 7, &f->build_id) != 0 ||
+	        column_str(r, stmt, 9, &f->method) != 0)
 		return -ENOMEM;
 	return 0;
+}
+
+/* Recordings of before functions had first lines have the same schema version: columns were added.
+ * SQLITE_ERROR: there is no such column. Whatever else is wrong, reading it will say. */
+static const char *function_query(sqlite3 *db)
+{
+	if (sqlite3_table_column_metadata(db, "main", "function", "first_line", NULL, NULL, NULL,
+	            NULL, NULL) == SQLITE_ERROR)
+		return "SELECT id, kind, role, name, owner, path, library, build_id, NULL, NULL"
+		       " FROM function ORDER BY id";
+	return "SELECT id, kind, role, name, owner, path, library, build_id, first_line, method"
+	       " FROM function ORDER BY id";
 }
 
 static int load_frame(struct reader *r, sqlite3_stmt *stmt, void *row, size_t i)
@@ -313,10 +329,7 @@ static int reader_load_all(struct reader *r, struct err *err)
 	        {{"trigger", "SELECT id, name, unit FROM trigger ORDER BY id", true,
 	                 sizeof(*r->triggers), load_trigger},
 	                &r->triggers, &r->nr_triggers},
-	        {{"function",
-	                 "SELECT id, kind, role, name, owner, path, library, build_id FROM "
-	                 "function ORDER BY id",
-	                 true, sizeof(*r->functions), load_function},
+	        {{"function", function_query(r->db), true, sizeof(*r->functions), load_function},
 	                &r->functions, &r->nr_functions},
 	        {{"frame",
 	                 "SELECT id, function, line, flags, file_off, addr, func_addr FROM frame "

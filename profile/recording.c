@@ -17,7 +17,7 @@
 
 enum {
 	STRING_MAX = 16384, /* longer names are cut: they come from the target */
-	KEY_MAX = 6 * STRING_MAX,
+	KEY_MAX = 7 * STRING_MAX,
 };
 
 enum statement {
@@ -38,7 +38,7 @@ static const char *const sql[NR_STATEMENTS] = {
         [SQL_PROCESS] = "INSERT OR REPLACE INTO process VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         [SQL_THREAD] = "INSERT OR REPLACE INTO thread VALUES(?1, ?2, ?3, ?4, ?5)",
         [SQL_TRIGGER] = "INSERT OR REPLACE INTO trigger VALUES(?1, ?2, ?3)",
-        [SQL_FUNCTION] = "INSERT INTO function VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        [SQL_FUNCTION] = "INSERT INTO function VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [SQL_FRAME] = "INSERT INTO frame VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         [SQL_STACK] = "INSERT INTO stack VALUES(?1, ?2, ?3)",
         [SQL_SAMPLE] = "INSERT INTO sample VALUES(NULL, ?1, ?2, ?3, ?4, ?5, ?6, ?7)",
@@ -63,7 +63,7 @@ struct recording {
 	struct intern processes; /* {pid, start_time} */
 	struct intern threads;   /* {process, tid} */
 	struct intern triggers;  /* name */
-	struct intern functions; /* kind, role, strings */
+	struct intern functions; /* kind, role, first line, strings */
 	struct intern frames;    /* struct frame_key */
 	struct intern stacks;    /* {parent, frame} */
 };
@@ -322,11 +322,13 @@ static int recording_intern_function(struct recording *rec, const struct frame *
 
 	buf_reset(&rec->key);
 	buf_append(&rec->key, head, sizeof(head));
+	buf_append(&rec->key, &frame->first_line, sizeof(frame->first_line));
 	key_str(&rec->key, frame->name);
 	key_str(&rec->key, frame->owner);
 	key_str(&rec->key, frame->path);
 	key_str(&rec->key, frame->library);
 	key_str(&rec->key, frame->build_id);
+	key_str(&rec->key, frame->method);
 	if (rec->key.failed)
 		return recording_fail(rec, -ENOMEM, strerror(ENOMEM));
 	rc = recording_put(rec, &rec->functions, rec->key.data, rec->key.len, &function, &is_new);
@@ -342,6 +344,8 @@ static int recording_intern_function(struct recording *rec, const struct frame *
 		bind_str(stmt, 6, frame->path);
 		bind_str(stmt, 7, frame->library);
 		bind_str(stmt, 8, frame->build_id);
+		bind_u64_or_null(stmt, 9, frame->first_line);
+		bind_str(stmt, 10, frame->method);
 		rc = recording_step(rec, stmt);
 	}
 	if (rc == 0)

@@ -263,7 +263,12 @@ static void json_function(struct buf *b, const struct reader *r, uint32_t functi
 	json_str(b, ",\"role\":", frame_role_name((enum frame_role)f.role));
 	json_str(b, ",\"name\":", f.name);
 	json_str(b, ",\"owner\":", f.owner);
+	json_str(b, ",\"method\":", f.method);
 	json_str(b, ",\"path\":", f.path);
+	if (f.first_line != 0)
+		buf_printf(b, ",\"first_line\":%" PRIu32, f.first_line);
+	else
+		buf_puts(b, ",\"first_line\":null");
 	json_str(b, ",\"library\":", f.library);
 }
 

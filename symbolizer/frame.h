@@ -40,9 +40,13 @@ struct frame {
 	uint8_t role;         /* enum frame_role */
 	uint16_t flags;       /* FRAME_F_* */
 	uint32_t line;        /* the line that runs, 1-based; 0: unknown */
+	uint32_t first_line;  /* where the function begins in path, 1-based; 0: unknown */
+	uint32_t unused;      /* 0: frames are hashed and compared as bytes, without padding */
 	const char *name;     /* label as shown: "Integer#times", "block in Foo#bar", "st_lookup",
 	                         "libfoo.so+0x1230" */
 	const char *owner;    /* class or module of a method: "Integer"; NULL: none */
+	const char *method;   /* where name is a block's from which a method was made: the method,
+	                         "Foo#bar"; NULL: it is no such method */
 	const char *path;     /* source file; NULL: unknown */
 	const char *library;  /* path of the ELF file, "[vdso]", "[kernel]"; NULL: none */
 	const char *build_id; /* hex; NULL: none */

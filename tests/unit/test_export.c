@@ -128,13 +128,15 @@ static const char check_py[] =
         "assert s['thread']=={'tid':43,'comm':'worker','name':'main'}\n"
         "a,b=s['frames']\n"
         "assert "
-        "a=={'kind':'ruby','role':None,'name':'a;\"b\\n\\ufffd\\u00e9','owner':'A','path':'/"
+        "a=={'kind':'ruby','role':None,'name':'a;\"b\\n\\ufffd\\u00e9','owner':'A','method':'A#b','"
+        "first_line':10,'path':'/"
         "app.rb','line':12,"
         "'library':None,'build_id':None,'file_offset':None,'address':None,'function_address':None,'"
         "inlined':False,"
         "'approximate':False}\n"
         "assert "
-        "b=={'kind':'kernel','role':'syscall','name':'read','owner':None,'path':None,'line':None,"
+        "b=={'kind':'kernel','role':'syscall','name':'read','owner':None,'method':None,'first_line'"
+        ":None,'path':None,'line':None,"
         "'library':'[kernel]','build_id':'ab','file_offset':9007199254740993,'address':'"
         "0xffffffff81000010',"
         "'function_address':'0xffffffff81000000','inlined':True,'approximate':False}\n"
@@ -167,6 +169,8 @@ TEST(json_lines_lose_nothing)
 		return;
 	}
 	frames[0].owner = "A";
+	frames[0].method = "A#b";
+	frames[0].first_line = 10;
 	fixture_create(&f, path);
 	recording_set_meta(f.rec, "rate_hz", "99");
 	recording_set_loss(f.rec, "ring-buffer-full", UINT64_MAX);

@@ -66,7 +66,9 @@ TEST(what_was_written_is_read_back)
 	        .line = 4000000000u,
 	        .name = "a;b\"c\n\xff",
 	        .owner = "",
+	        .method = "Foo#\x01",
 	        .path = "/p",
+	        .first_line = 4294967295u,
 	        .library = "[kernel]",
 	        .build_id = "ab12",
 	        .file_off = 0x10,
@@ -123,6 +125,8 @@ TEST(what_was_written_is_read_back)
 	CHECK_EQ(t.reason, REASON_NO_CFI);
 	CHECK_STR(t.last.name, leaf.name);
 	CHECK_STR(t.last.owner, "");
+	CHECK_STR(t.last.method, leaf.method);
+	CHECK_EQ(t.last.first_line, leaf.first_line);
 	CHECK_STR(t.last.library, leaf.library);
 	CHECK_STR(t.last.build_id, leaf.build_id);
 	CHECK_EQ(t.last.kind, leaf.kind);
@@ -133,6 +137,82 @@ TEST(what_was_written_is_read_back)
 	CHECK_EQ(t.last.func_addr, leaf.func_addr);
 	CHECK_EQ(t.last.file_off, leaf.file_off);
 	reader_free(r);
+}
+
+TEST(functions_of_one_name_are_told_apart_by_first_line_and_by_method)
+{
+	const char *path = fixture_path("functions.rprof");
+	struct frame frames[6] = {ruby_frame("block in <main>", 5),
+	        ruby_frame("block in <main>", 6), ruby_frame("block in <main>", 9),
+	        ruby_frame("block in <main>", 9), ruby_frame("block in <main>", 9),
+	        ruby_frame("block in <main>", 9)};
+	struct reader *r;
+	struct fixture f;
+
+	frames[0].first_line = frames[1].first_line = 4; /* one function at two lines */
+	frames[2].first_line = frames[3].first_line = frames[4].first_line = 8;
+	frames[3].method = "A#b";
+	frames[4].method = "A#c";
+	fixture_create(&f, path);
+	fixture_sample(&f, f.thread, f.cpu, 1, frames, 6);
+	recording_close(f.rec, NULL);
+	REQUIRE((r = fixture_open(path)) != NULL);
+	REQUIRE(reader_nr_functions(r) == 5);
+	for (uint32_t id = 1; id <= 5; id++) {
+		struct frame function = reader_function(r, id);
+
+		CHECK_EQ(function.first_line, frames[id].first_line);
+		CHECK_STR(function.method, frames[id].method);
+		CHECK_EQ(function.line, 0);
+	}
+	reader_free(r);
+}
+
+TEST(a_recording_of_before_there_were_first_lines_is_read)
+{
+	const char *path = fixture_path("before.rprof");
+	struct totals t = {0};
+	struct reader *r;
+	sqlite3 *db;
+
+	write_small(path, 3);
+	REQUIRE(sqlite3_open(path, &db) == SQLITE_OK);
+	CHECK_EQ(sqlite3_exec(db,
+	                 "DROP VIEW named_frame; ALTER TABLE function DROP COLUMN first_line;"
+	                 "ALTER TABLE function DROP COLUMN method",
+	                 NULL, NULL, NULL),
+	        SQLITE_OK);
+	sqlite3_close(db);
+	REQUIRE((r = fixture_open(path)) != NULL);
+	CHECK_EQ(reader_each_stack(r, NULL, sum_up, &t, NULL), 0);
+	CHECK_EQ(t.samples, 3);
+	CHECK_STR(t.last.name, "Foo#bar");
+	CHECK_EQ(t.last.first_line, 0);
+	CHECK(t.last.method == NULL);
+	reader_free(r);
+}
+
+TEST(the_views_have_first_line_and_method)
+{
+	const char *path = fixture_path("view.rprof");
+	struct frame frame = ruby_frame("block in <main>", 9);
+	sqlite3_stmt *stmt = NULL;
+	struct fixture f;
+	sqlite3 *db;
+
+	frame.first_line = 8;
+	frame.method = "A#b";
+	fixture_create(&f, path);
+	fixture_sample(&f, f.thread, f.cpu, 1, &frame, 1);
+	recording_close(f.rec, NULL);
+	REQUIRE(sqlite3_open(path, &db) == SQLITE_OK);
+	REQUIRE(sqlite3_prepare_v2(db, "SELECT first_line, method FROM named_frame", -1, &stmt,
+	                NULL) == SQLITE_OK);
+	CHECK_EQ(sqlite3_step(stmt), SQLITE_ROW);
+	CHECK_EQ(sqlite3_column_int(stmt, 0), 8);
+	CHECK_STR((const char *)sqlite3_column_text(stmt, 1), "A#b");
+	sqlite3_finalize(stmt);
+	sqlite3_close(db);
 }
 
 TEST(a_closed_recording_is_no_longer_in_wal_mode)
@@ -560,6 +640,8 @@ TEST(content_that_makes_no_sense_is_refused)
 	CHECK_EQ(refused_after("UPDATE stack SET parent = id", "damaged"), -EBADMSG);
 	CHECK_EQ(refused_after("UPDATE stack SET frame = 4000000000", "damaged"), -EBADMSG);
 	CHECK_EQ(refused_after("UPDATE frame SET function = -1", "damaged"), -EBADMSG);
+	CHECK_EQ(refused_after("UPDATE function SET first_line = -1", "damaged"), -EBADMSG);
+	CHECK_EQ(refused_after("UPDATE function SET first_line = 1 << 32", "damaged"), -EBADMSG);
 	CHECK_EQ(refused_after("UPDATE sample SET thread = 99", "damaged"), -EBADMSG);
 	CHECK_EQ(refused_after("UPDATE sample SET weight = -1", "damaged"), -EBADMSG);
 	CHECK_EQ(refused_after("UPDATE function SET id = 1 << 60 WHERE id = 1", "damaged"),
