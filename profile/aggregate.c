@@ -285,6 +285,7 @@ int aggregate_init(struct aggregate *a, struct reader *r, const struct reader_fi
         const struct view *view, size_t top, struct err *err)
 {
 	struct build b = {.r = r, .view = view};
+	struct labels labels = {0};
 	struct trigger_sum *triggers;
 	size_t nr = 0;
 	int rc = 0;
@@ -293,7 +294,7 @@ int aggregate_init(struct aggregate *a, struct reader *r, const struct reader_fi
 	reader_threads(r, &b.nr_threads);
 	b.sums = calloc(b.nr_sums + 1, sizeof(*b.sums));
 	triggers = calloc(b.nr_sums + 1, sizeof(*triggers));
-	if (b.sums == NULL || triggers == NULL)
+	if (b.sums == NULL || triggers == NULL || labels_init(&labels, r) != 0)
 		rc = -ENOMEM;
 	else
 		rc = reader_each_stack(r, filter, add_stack, &b, err);
@@ -320,9 +321,10 @@ int aggregate_init(struct aggregate *a, struct reader *r, const struct reader_fi
 		for (size_t i = 0; i < nr; i++)
 			trigger_sum_release(&triggers[i]);
 		free(triggers);
+		labels_release(&labels);
 		return rc;
 	}
-	*a = (struct aggregate){.triggers = triggers, .nr_triggers = nr};
+	*a = (struct aggregate){.triggers = triggers, .nr_triggers = nr, .labels = labels};
 	return 0;
 }
 
@@ -331,5 +333,6 @@ void aggregate_release(struct aggregate *a)
 	for (size_t i = 0; i < a->nr_triggers; i++)
 		trigger_sum_release(&a->triggers[i]);
 	free(a->triggers);
+	labels_release(&a->labels);
 	*a = (struct aggregate){0};
 }

@@ -5,6 +5,7 @@
 #ifndef PROFILE_AGGREGATE_H
 #define PROFILE_AGGREGATE_H
 
+#include "profile/label.h"
 #include "profile/reader.h"
 #include "profile/view.h"
 
@@ -50,6 +51,7 @@ struct trigger_sum {
 struct aggregate {
 	struct trigger_sum *triggers; /* those with samples, in the order of the recording */
 	size_t nr_triggers;
+	struct labels labels; /* what the functions are called */
 };
 
 /* top: how many stacks of each trigger to keep. Borrows from r. -errno of reader_each_stack. */

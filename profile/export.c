@@ -1,6 +1,7 @@
 #include "profile/export.h"
 #include "base/buf.h"
 #include "profile/intern.h"
+#include "profile/label.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -19,6 +20,8 @@ struct export
 	bool samples; /* each call is one sample, not a sum */
 	bool threads; /* folded: process and thread come first */
 	/* folded */
+	struct labels labels;
+	struct buf place;
 	uint32_t *shown;
 	size_t shown_cap;
 	struct intern lines;
@@ -60,6 +63,27 @@ static void fold_name(struct buf *b, const char *name)
 	}
 }
 
+/* A method made of a block has both names; where they are not enough, the place follows. */
+static void fold_frame(struct export *e, const struct frame *f, uint32_t function)
+{
+	struct buf *b = &e->line;
+
+	fold_name(b, f->name);
+	if (f->method != NULL) {
+		buf_puts(b, " (");
+		fold_name(b, f->method);
+		buf_puts(b, ")");
+	}
+	if (labels_has_place(&e->labels, function)) {
+		buf_reset(&e->place);
+		labels_put_place(&e->labels, function, &e->place);
+		b->failed |= e->place.failed;
+		buf_puts(b, " [");
+		fold_name(b, e->place.data);
+		buf_puts(b, "]");
+	}
+}
+
 static const char *fold_suffix(const struct frame *f)
 {
 	if (f->kind == FRAME_KERNEL)
@@ -87,7 +111,7 @@ static void fold_line(struct export *e, const struct reader_stack *s)
 
 		if (b->len != 0)
 			buf_puts(b, ";");
-		fold_name(b, f->name);
+		fold_frame(e, f, s->functions[e->shown[i]]);
 		buf_puts(b, fold_suffix(f));
 	}
 	if (b->len == 0)
@@ -140,8 +164,11 @@ int export_folded(struct reader *r, const struct reader_filter *filter, const st
 	if (filter == NULL || filter->trigger == NULL)
 		return err_set(err, -EINVAL, "folded stacks are of one trigger: name it");
 	buf_init(&e.line, LINE_MAX_SZ);
+	buf_init(&e.place, LINE_MAX_SZ);
 	intern_init(&e.lines);
-	rc = reader_each_stack(r, filter, fold_stack, &e, err);
+	rc = labels_init(&e.labels, r);
+	if (rc == 0)
+		rc = reader_each_stack(r, filter, fold_stack, &e, err);
 	if (rc == -ENOMEM)
 		err_set(err, rc, "out of memory while folding stacks");
 	for (uint32_t id = 1; rc == 0 && id <= e.lines.nr; id++) {
@@ -159,6 +186,8 @@ int export_folded(struct reader *r, const struct reader_filter *filter, const st
 	intern_release(&e.lines);
 	free(e.counts);
 	free(e.shown);
+	labels_release(&e.labels);
+	buf_release(&e.place);
 	buf_release(&e.line);
 	return rc;
 }

@@ -13,8 +13,9 @@ typedef int export_write_fn(const char *data, size_t len, void *ctx);
  * `root;...;leaf COUNT`, one line for each distinct line, in the order of their first samples; with
  * threads, `process;thread;root;...`. COUNT is samples, so filter->trigger must name one trigger:
  * those of different triggers do not add up. Suffixes of the usual scripts: kernel `_[k]`, JIT code
- * `_[j]`, inlined `_[i]`. In names ';' becomes ':', a control character ' ', and a last word of
- * digits is joined by '_': the scripts would take it for a count.
+ * `_[j]`, inlined `_[i]`. Before the suffix, where several functions have one name, stands where
+ * each begins: `block in <main> [shop.rb:12]`. In names ';' becomes ':', a control character ' ',
+ * and a last word of digits is joined by '_': the scripts would take it for a count.
  */
 int export_folded(struct reader *r, const struct reader_filter *filter, const struct view *view,
         bool threads, export_write_fn *write, void *ctx, struct err *err);

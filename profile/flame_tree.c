@@ -93,17 +93,58 @@ static int function_add(struct flame_tree *t, enum flame_kind kind, const char *
 	return 0;
 }
 
+/* The name is freed with the tree, or at once when there is no memory. */
+static int own(struct flame_tree *t, char *name)
+{
+	int rc = grow(&t->made, t->nr_made, &t->cap_made, sizeof(*t->made));
+
+	if (rc == 0)
+		t->made[t->nr_made++] = name;
+	else
+		free(name);
+	return rc;
+}
+
+/* What a box is called: the frame's name, or one that is made here when that is not enough. */
+static int function_name(
+        struct flame_tree *t, const struct frame *f, uint32_t function, const char **out)
+{
+	struct buf b;
+	int rc;
+
+	*out = f->name;
+	if (f->method == NULL && !labels_has_place(&t->labels, function))
+		return 0;
+	buf_init(&b, SIZE_MAX / 2);
+	label_put_name(&b, f);
+	if (labels_has_place(&t->labels, function)) {
+		buf_puts(&b, " ");
+		labels_put_place(&t->labels, function, &b);
+	}
+	if (b.failed) {
+		buf_release(&b);
+		return -ENOMEM;
+	}
+	rc = own(t, b.data);
+	if (rc == 0)
+		*out = b.data;
+	return rc;
+}
+
 static int function_intern(
         struct flame_tree *t, const struct frame *f, uint32_t function, uint32_t *id)
 {
 	uint64_t *known = hash64_find(&t->function_ids, function);
+	const char *name;
 	int rc;
 
 	if (known != NULL) {
 		*id = (uint32_t)*known;
 		return 0;
 	}
-	rc = function_add(t, kind_of(f), f->name, f->path, f->library, id);
+	rc = function_name(t, f, function, &name);
+	if (rc == 0)
+		rc = function_add(t, kind_of(f), name, f->path, f->library, id);
 	return rc != 0 ? rc : hash64_put(&t->function_ids, function, *id);
 }
 
@@ -229,9 +270,6 @@ static int mark_frame(struct flame_tree *t, uint8_t outcome, uint8_t reason, uin
 		*frame = (uint32_t)*known;
 		return 0;
 	}
-	rc = grow(&t->marks, t->nr_marks, &t->cap_marks, sizeof(*t->marks));
-	if (rc != 0)
-		return rc;
 	if (asprintf(&name, "(%s%s%s)", stack_outcome_name(outcome), why == NULL ? "" : ": ",
 	            why == NULL                  ? ""
 	            : reason == REASON_NO_CFI    ? "no CFI"
@@ -241,8 +279,9 @@ static int mark_frame(struct flame_tree *t, uint8_t outcome, uint8_t reason, uin
 	for (char *p = name; *p != '\0'; p++)
 		if (*p == '-')
 			*p = ' ';
-	t->marks[t->nr_marks++] = name;
-	rc = function_add(t, FLAME_MARK, name, NULL, NULL, &f.function);
+	rc = own(t, name);
+	if (rc == 0)
+		rc = function_add(t, FLAME_MARK, name, NULL, NULL, &f.function);
 	if (rc == 0)
 		rc = frame_intern(t, f, frame);
 	return rc != 0 ? rc : hash64_put(&t->mark_ids, key, *frame);
@@ -461,7 +500,9 @@ int flame_tree_init(struct flame_tree *t, struct reader *reader, struct err *err
 	hash64_init(&t->stack_ids);
 	if (err != NULL)
 		err->msg[0] = '\0';
-	rc = string_intern(t, "", &empty);
+	rc = labels_init(&t->labels, reader);
+	if (rc == 0)
+		rc = string_intern(t, "", &empty);
 	if (rc == 0)
 		rc = grow(&t->nodes, 0, &t->cap_nodes, sizeof(*t->nodes));
 	if (rc == 0) {
@@ -486,9 +527,10 @@ int flame_tree_init(struct flame_tree *t, struct reader *reader, struct err *err
 
 void flame_tree_release(struct flame_tree *t)
 {
-	for (size_t i = 0; i < t->nr_marks; i++)
-		free(t->marks[i]);
-	free(t->marks);
+	for (size_t i = 0; i < t->nr_made; i++)
+		free(t->made[i]);
+	free(t->made);
+	labels_release(&t->labels);
 	free(t->strings);
 	free(t->functions);
 	free(t->frames);

@@ -8,6 +8,7 @@
 #define PROFILE_FLAME_TREE_H
 
 #include "base/hash.h"
+#include "profile/label.h"
 #include "profile/reader.h"
 
 /* How a viewer colours and switches frames; the numbers are those of KINDS in
@@ -32,7 +33,8 @@ enum flame_fold {
 
 struct flame_function {
 	enum flame_kind kind;
-	uint32_t name, path, library; /* indices of strings; 0: the empty string */
+	uint32_t name, path, library; /* indices of strings; 0: the empty string. name is the
+	                                 label, with the place where functions share it */
 };
 
 struct flame_frame {
@@ -56,7 +58,7 @@ struct flame_weight {
 };
 
 struct flame_tree {
-	const char **strings; /* borrowed from the reader or from marks */
+	const char **strings; /* borrowed from the reader or from made */
 	struct flame_function *functions;
 	struct flame_frame *frames;
 	struct flame_node *nodes;
@@ -66,8 +68,9 @@ struct flame_tree {
 	size_t nr_strings, nr_functions, nr_frames, nr_nodes, nr_weights, nr_stacks;
 
 	/* Private. */
-	size_t cap_strings, cap_functions, cap_frames, cap_nodes, cap_weights, cap_marks, nr_marks;
-	char **marks;
+	size_t cap_strings, cap_functions, cap_frames, cap_nodes, cap_weights, cap_made, nr_made;
+	char **made; /* owned: names of marks, and names that are more than the reader's */
+	struct labels labels;
 	struct hash64 string_ids, function_ids, frame_ids, node_ids, mark_ids, stack_ids;
 	const struct reader *reader;
 };

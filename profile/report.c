@@ -46,8 +46,19 @@ static void put_name(struct buf *b, const char *s)
 	}
 }
 
+/* A method made of a block has both names. */
+static void put_label(struct buf *b, const struct frame *f)
+{
+	put_name(b, f->name);
+	if (f->method != NULL) {
+		buf_puts(b, " (");
+		put_name(b, f->method);
+		buf_puts(b, ")");
+	}
+}
+
 /* Where a function is, short: the end of its path, or its library. */
-static void put_location(struct buf *b, const struct frame *f)
+static void put_file(struct buf *b, const struct frame *f)
 {
 	const char *where = f->path != NULL ? f->path : f->library;
 	const char *slash;
@@ -72,6 +83,14 @@ static void put_location(struct buf *b, const struct frame *f)
 	slash = strchr(where + len - LOCATION_MAX, '/');
 	buf_puts(b, "...");
 	put_name(b, slash != NULL && slash[1] != '\0' ? slash : where + len - LOCATION_MAX);
+}
+
+static void put_location(
+        struct buf *b, const struct labels *l, const struct frame *f, uint32_t function)
+{
+	put_file(b, f);
+	if (labels_has_place(l, function))
+		buf_printf(b, ":%" PRIu32, f->first_line);
 }
 
 static void put_process(struct buf *b, const struct reader_process *p)
@@ -121,7 +140,7 @@ static void put_outcomes(struct buf *b, const struct trigger_sum *t)
 }
 
 static void put_frames(
-        struct buf *b, const struct reader *r, const struct trigger_sum *t, size_t top)
+        struct buf *b, const struct labels *l, const struct trigger_sum *t, size_t top)
 {
 	char self[64], total[64];
 
@@ -129,17 +148,17 @@ static void put_frames(
 	        "KIND");
 	for (size_t i = 0; i < MIN(t->nr_frames, top); i++) {
 		const struct hot_frame *h = &t->frames[i];
-		struct frame f = reader_function(r, h->function);
+		struct frame f = reader_function(l->reader, h->function);
 
 		report_weight(self, sizeof(self), h->self, t->trigger->unit);
 		report_weight(total, sizeof(total), h->total, t->trigger->unit);
 		buf_printf(b, "  %5.1f %%  %12s  %5.1f %%  %12s  %-6s  ", share(h->self, t->weight),
 		        self, share(h->total, t->weight), total,
 		        frame_kind_name((enum frame_kind)f.kind));
-		put_name(b, f.name);
+		put_label(b, &f);
 		if (f.path != NULL || f.library != NULL) {
 			buf_puts(b, "  ");
-			put_location(b, &f);
+			put_location(b, l, &f, h->function);
 		}
 		buf_puts(b, "\n");
 	}
@@ -151,7 +170,7 @@ static void put_frames(
 }
 
 /* Leaf first, repeated frames once: a stack of 1001 `rec` is a few lines. */
-static void put_stack(struct buf *b, const struct reader *r, const struct trigger_sum *t,
+static void put_stack(struct buf *b, const struct labels *l, const struct trigger_sum *t,
         const struct hot_stack *s)
 {
 	char weight[64];
@@ -162,7 +181,7 @@ static void put_stack(struct buf *b, const struct reader *r, const struct trigge
 	        weight, s->nr_samples, s->nr_samples == 1 ? "" : "s");
 	for (size_t i = s->nr_functions; i > 0;) {
 		uint32_t function = s->functions[i - 1];
-		struct frame f = reader_function(r, function);
+		struct frame f = reader_function(l->reader, function);
 		size_t nr = 0;
 
 		if (nr_lines++ == REPORT_STACK_LINES) {
@@ -174,11 +193,11 @@ static void put_stack(struct buf *b, const struct reader *r, const struct trigge
 			i--;
 		}
 		buf_printf(b, "           %-6s  ", frame_kind_name((enum frame_kind)f.kind));
-		put_name(b, f.name);
+		put_label(b, &f);
 		if (nr > 1)
 			buf_printf(b, "  (%zu times)", nr);
 		buf_puts(b, "  ");
-		put_location(b, &f);
+		put_location(b, l, &f, function);
 		buf_puts(b, "\n");
 	}
 }
@@ -228,11 +247,11 @@ void report_text(struct buf *b, const struct reader *r, const struct aggregate *
 		        t->nr_threads == 1 ? "" : "s", t->nr_distinct_stacks,
 		        t->nr_distinct_stacks == 1 ? "" : "s");
 		put_outcomes(b, t);
-		put_frames(b, r, t, o->top);
+		put_frames(b, &a->labels, t, o->top);
 		if (o->stacks != 0 && t->nr_stacks != 0)
 			buf_puts(b, "\nHottest stacks, leaf first\n");
 		for (size_t k = 0; k < MIN(t->nr_stacks, o->stacks); k++)
-			put_stack(b, r, t, &t->stacks[k]);
+			put_stack(b, &a->labels, t, &t->stacks[k]);
 		put_threads(b, t, o->top);
 	}
 	losses = reader_losses(r, &nr);

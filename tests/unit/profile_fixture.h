@@ -96,6 +96,19 @@ static inline struct frame ruby_frame(const char *name, uint32_t line)
 	return (struct frame){.kind = FRAME_INTERP, .name = name, .path = "/app.rb", .line = line};
 }
 
+/* Two blocks of one label that begin on lines 4 and 8, a method made of a third one, and a method
+ * whose name nobody shares. */
+static inline void fixture_blocks(struct frame frames[4])
+{
+	for (uint32_t i = 0; i < 3; i++) {
+		frames[i] = ruby_frame("block in <main>", 5 + 4 * i);
+		frames[i].first_line = 4 + 4 * i;
+	}
+	frames[2].method = "Shop#GET /hello";
+	frames[3] = ruby_frame("Foo#bar", 21);
+	frames[3].first_line = 20;
+}
+
 static inline struct frame native_frame(enum frame_role role, const char *name, const char *library)
 {
 	return (struct frame){

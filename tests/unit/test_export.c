@@ -80,6 +80,54 @@ TEST(lines_that_fold_to_the_same_are_one)
 	reader_free(r);
 }
 
+TEST(functions_that_share_a_name_stay_apart_in_folded_lines)
+{
+	const char *path = fixture_path("blocks.rprof");
+	struct frame frames[4];
+	struct reader *r;
+	struct fixture f;
+	struct buf out;
+
+	fixture_blocks(frames);
+	frames[1].kind = FRAME_INTERP_JIT;
+	fixture_create(&f, path);
+	fixture_sample(&f, f.thread, f.cpu, 1, frames, 4);
+	fixture_sample(&f, f.thread, f.cpu, 1, frames, 1);
+	fixture_sample(&f, f.thread, f.cpu, 1, frames + 1, 1);
+	recording_close(f.rec, NULL);
+	REQUIRE((r = fixture_open(path)) != NULL);
+	out = fold(r, "cpu", false);
+	CHECK_STR(out.data, "block in <main> [app.rb:4];block in <main> [app.rb:8]_[j];"
+	                    "block in <main> (Shop#GET /hello);Foo#bar 1\n"
+	                    "block in <main> [app.rb:4] 1\nblock in <main> [app.rb:8]_[j] 1\n");
+	buf_release(&out);
+	reader_free(r);
+}
+
+TEST(a_path_cannot_break_a_folded_line)
+{
+	const char *path = fixture_path("paths.rprof");
+	struct frame frames[2] = {ruby_frame("x", 1), ruby_frame("x", 2)};
+	struct reader *r;
+	struct fixture f;
+	struct buf out;
+
+	frames[0].path = "/a;b\n";
+	frames[0].first_line = 1;
+	frames[1].method = "m;n";
+	frames[1].first_line = 2;
+	fixture_create(&f, path);
+	fixture_sample(&f, f.thread, f.cpu, 1, frames, 2);
+	frames[1].method = NULL;
+	fixture_sample(&f, f.thread, f.cpu, 1, frames, 2);
+	recording_close(f.rec, NULL);
+	REQUIRE((r = fixture_open(path)) != NULL);
+	out = fold(r, "cpu", false);
+	CHECK_STR(out.data, "x [a:b :1];x (m:n) 1\nx [a:b :1];x [app.rb:2] 1\n");
+	buf_release(&out);
+	reader_free(r);
+}
+
 TEST(folded_stacks_are_of_one_trigger)
 {
 	const char *path = fixture_path("two.rprof");

@@ -1,6 +1,7 @@
 /* What is written; tests/browser tries what the page makes of it. */
 #include "profile/flame_tree.h"
 #include "profile/flamegraph.h"
+#include "tests/unit/profile_fixture.h"
 #include "tests/unit/tap.h"
 
 #include <errno.h>
@@ -160,6 +161,33 @@ TEST(a_function_with_many_callees_has_each_once)
 	CHECK_EQ(tree.nr_weights, NR_CALLEES);
 	for (size_t i = 0; i < tree.nr_weights; i++)
 		CHECK_EQ(tree.weights[i].nr_samples, 2);
+	flame_tree_release(&tree);
+	reader_free(reader);
+}
+
+TEST(functions_that_share_a_name_are_boxes_of_their_own)
+{
+	static const char *const want[] = {"block in <main> app.rb:4", "block in <main> app.rb:8",
+	        "block in <main> (Shop#GET /hello)", "Foo#bar"};
+	struct frame frames[4];
+	struct flame_tree tree;
+	struct reader *reader;
+	struct fixture f;
+
+	fixture_blocks(frames);
+	fixture_create(&f, fixture_path("blocks.rprof"));
+	for (size_t i = 0; i < ARRAY_SIZE(frames); i++) {
+		fixture_sample(&f, f.thread, f.cpu, 1, &frames[i], 1);
+		frames[i].line++; /* another line of it is the same box to the page */
+		fixture_sample(&f, f.thread, f.cpu, 1, &frames[i], 1);
+	}
+	recording_close(f.rec, NULL);
+	REQUIRE((reader = fixture_open(fixture_path("blocks.rprof"))) != NULL);
+	REQUIRE(flame_tree_init(&tree, reader, NULL) == 0);
+	REQUIRE(tree.nr_functions == ARRAY_SIZE(want));
+	for (size_t i = 0; i < ARRAY_SIZE(want); i++)
+		CHECK_STR(tree.strings[tree.functions[i].name], want[i]);
+	CHECK_EQ(tree.nr_frames, 2 * ARRAY_SIZE(want));
 	flame_tree_release(&tree);
 	reader_free(reader);
 }

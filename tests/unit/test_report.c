@@ -111,6 +111,45 @@ TEST(the_text_has_each_unit_and_no_control_characters)
 	reader_free(r);
 }
 
+TEST(functions_of_one_name_are_shown_with_their_first_lines)
+{
+	struct report_options o = {.top = 20, .stacks = 5};
+	const char *path = fixture_path("blocks.rprof");
+	struct view view = {.mode = VIEW_DEFAULT};
+	struct frame frames[4];
+	struct aggregate a;
+	struct reader *r;
+	struct fixture f;
+	struct buf b;
+
+	fixture_blocks(frames);
+	fixture_create(&f, path);
+	for (size_t i = 1; i <= 4; i++)
+		fixture_sample(&f, f.thread, f.cpu, 1000 * i, frames, i);
+	recording_close(f.rec, NULL);
+	REQUIRE((r = fixture_open(path)) != NULL);
+	REQUIRE(aggregate_init(&a, r, NULL, &view, 5, NULL) == 0);
+	CHECK_EQ(a.triggers[0].nr_frames, 4);
+	buf_init(&b, 1 << 20);
+	report_text(&b, r, &a, &o);
+	/* Once among the frames, and in the stacks. */
+	for (int i = 0; i < 2; i++) {
+		const char *part = i == 0 ? b.data : strstr(b.data, "Hottest stacks");
+
+		CHECK(strstr(part, "ruby    block in <main>  /app.rb:4\n") != NULL);
+		CHECK(strstr(part, "ruby    block in <main>  /app.rb:8\n") != NULL);
+		CHECK(strstr(part, "ruby    block in <main> (Shop#GET /hello)  /app.rb\n") != NULL);
+		CHECK(strstr(part, "ruby    Foo#bar  /app.rb\n") != NULL);
+	}
+	buf_reset(&b);
+	report_json(&b, r, &a, &o);
+	CHECK(strstr(b.data, "\"name\":\"block in <main>\",\"owner\":null,\"method\":\"Shop#GET "
+	                     "/hello\",\"path\":\"/app.rb\",\"first_line\":12,") != NULL);
+	buf_release(&b);
+	aggregate_release(&a);
+	reader_free(r);
+}
+
 TEST(the_json_is_json)
 {
 	const char *out = fixture_path("report.json");
