@@ -204,11 +204,20 @@ static bool is_line_inexact(const struct frame *f)
 	return (f->flags & FRAME_F_APPROX) || (f->path != NULL && f->line == 0);
 }
 
+/* The frame of a rescue or ensure body is the only one that is shown of its function: what is said
+ * of that, is said there. */
+static void stand_for(struct frame *body, struct frame *function)
+{
+	body->method = function->method;
+	function->name = NULL;
+}
+
 /* Names the interpreter frames, leaf first, and says what they are to the stitcher. */
 static void name_interp_frames(struct held *h)
 {
 	const struct rprof_sample *s = h->sample;
 	const struct interp_frame *frames = record_interp(s);
+	struct frame *body = NULL; /* that of a rescue or ensure body, which is shown */
 	bool skip = false;
 
 	for (size_t i = 0; i < s->nr_interp; i++) {
@@ -235,7 +244,9 @@ static void name_interp_frames(struct held *h)
 		/* A frame that is not shown still is a frame to the stitcher. */
 		if (desc.class == INTERP_CODE) {
 			if (skip)
-				h->infos[i].frame.name = NULL;
+				stand_for(body, &h->infos[i].frame);
+			else
+				body = &h->infos[i].frame;
 			skip = !skip && (h->infos[i].flags & INTERP_SKIP_NEXT);
 		}
 	}

@@ -23,7 +23,10 @@ struct label {
 	const struct code *code;     /* NULL: a C function's frame, or unknown */
 	const struct method *method; /* NULL: there is none, or unknown */
 	const char *name, *owner, *path;
-	uint32_t trouble; /* INTERP_UNVERIFIED, INTERP_UNREADABLE: of a part that is missing */
+	const char *made; /* the method's name, if it was made of this block */
+	uint32_t
+	        first_line; /* of the function: a rescue or ensure body has that of what it is in */
+	uint32_t trouble;   /* INTERP_UNVERIFIED, INTERP_UNREADABLE: of a part that is missing */
 	const struct object *part[MAX_LABEL_PARTS];
 	uint32_t version[MAX_LABEL_PARTS];
 	size_t nr_parts;
@@ -65,10 +68,12 @@ static const struct code *label_code(struct lookup *k, char *prefix, size_t n)
 	const struct code *c = k->label->code;
 	uint64_t addr = k->f->code;
 	unsigned int levels = 0;
-	bool block = false;
+	bool block = false, body = true;
 
 	prefix[0] = '\0';
+	k->label->first_line = c->first_line;
 	for (int i = 0; !(RUBY_ISEQ_OWN_LABEL >> c->type & 1); i++) {
+		body = body && (c->type == ISEQ_TYPE_RESCUE || c->type == ISEQ_TYPE_ENSURE);
 		levels += c->type == ISEQ_TYPE_BLOCK;
 		block |= c->type == ISEQ_TYPE_BLOCK || c->type == ISEQ_TYPE_PLAIN;
 		if (c->parent == 0 || c->local == addr)
@@ -78,6 +83,8 @@ static const struct code *label_code(struct lookup *k, char *prefix, size_t n)
 		                    : NULL;
 		if (c == NULL || c->label == NULL)
 			return NULL;
+		if (body)
+			k->label->first_line = c->first_line;
 	}
 	if (block && levels > 1)
 		snprintf(prefix, n, "block (%u levels) in ", levels);
@@ -86,18 +93,37 @@ static const struct code *label_code(struct lookup *k, char *prefix, size_t n)
 	return c;
 }
 
-/* vm_backtrace.c, rb_gen_method_name. What is missing is left out: a name without an owner is
- * better than none. */
+/* vm_backtrace.c, rb_gen_method_name. owner may be NULL. */
+static const char *qualified_name(
+        struct ruby_cache *cache, const char *prefix, const struct class *owner, const char *name)
+{
+	const char *copy;
+	char *text;
+	int n;
+
+	if (owner != NULL && owner->path != NULL)
+		n = asprintf(
+		        &text, "%s%s%c%s", prefix, owner->path, owner->singleton ? '.' : '#', name);
+	else
+		n = asprintf(&text, "%s%s", prefix, name);
+	if (n < 0)
+		return NULL;
+	copy = ruby_intern(cache, text);
+	free(text);
+	return copy;
+}
+
+/* What is missing is left out: a name without an owner is better than none. */
 static void label_make(struct lookup *k)
 {
 	const struct text *path = NULL, *id = NULL;
 	const struct code *base = NULL;
 	const struct class *owner = NULL;
-	const char *name = NULL;
 	struct label *l = k->label;
+	const struct method *m = l->method != NULL && !l->method->none ? l->method : NULL;
+	const char *name = NULL;
 	char prefix[64] = "";
-	char *text;
-	int n;
+	bool qualified;
 
 	if (l->code != NULL) {
 		path = part_find(k, RUBY_CAPTURE_PATH, l->code->path, INTERP_F_CODE_UNSENT);
@@ -106,29 +132,20 @@ static void label_make(struct lookup *k)
 		/* Its own label is the one that older Rubies show: "block in foo". */
 		name = base != NULL ? base->label : l->code->label;
 	}
-	if (l->method != NULL && !l->method->none) {
-		if (l->code == NULL || base == NULL) {
-			id = part_find(k, RUBY_CAPTURE_ID, l->method->id, INTERP_F_METHOD_UNSENT);
-			if (name == NULL && id != NULL)
-				name = id->text;
-		}
-		if (l->code == NULL || (base != NULL && base->type == ISEQ_TYPE_METHOD))
-			owner = part_find(
-			        k, RUBY_CAPTURE_CLASS, l->method->owner, INTERP_F_METHOD_UNSENT);
-	}
-	if (name == NULL)
-		return;
-	if (owner != NULL && owner->path != NULL) {
+	qualified =
+	        m != NULL && (l->code == NULL || (base != NULL && base->type == ISEQ_TYPE_METHOD));
+	if (m != NULL && (base == NULL || prefix[0] != '\0'))
+		id = part_find(k, RUBY_CAPTURE_ID, m->id, INTERP_F_METHOD_UNSENT);
+	if (m != NULL && (qualified || prefix[0] != '\0'))
+		owner = part_find(k, RUBY_CAPTURE_CLASS, m->owner, INTERP_F_METHOD_UNSENT);
+	if (name == NULL && id != NULL)
+		name = id->text;
+	if (name != NULL)
+		l->name = qualified_name(k->rt->cache, prefix, qualified ? owner : NULL, name);
+	if (qualified && owner != NULL)
 		l->owner = owner->path;
-		n = asprintf(
-		        &text, "%s%s%c%s", prefix, owner->path, owner->singleton ? '.' : '#', name);
-	} else {
-		n = asprintf(&text, "%s%s", prefix, name);
-	}
-	if (n < 0)
-		return;
-	l->name = ruby_intern(k->rt->cache, text);
-	free(text);
+	if (prefix[0] != '\0' && id != NULL)
+		l->made = qualified_name(k->rt->cache, "", owner, id->text);
 }
 
 static bool label_holds(const struct label *l)
@@ -272,6 +289,9 @@ void ruby_resolve(struct runtime *rt, const struct interp_frame *f, bool leaf, u
 	out->frame.path = label.path;
 	if (label.code == NULL)
 		return;
+	out->frame.first_line = label.first_line;
+	if (f->flags & VM_FRAME_FLAG_BMETHOD)
+		out->frame.method = label.made;
 	if (label.code->type == ISEQ_TYPE_RESCUE || label.code->type == ISEQ_TYPE_ENSURE)
 		out->flags |= INTERP_SKIP_NEXT;
 	resolve_line(rt, f, leaf, label.code, &out->frame);

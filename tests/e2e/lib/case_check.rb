@@ -25,6 +25,7 @@ class CaseCheck
       ruby_part(recording, facts) if facts["ruby_part"]
       thread_names(recording, facts) if facts["thread_names"]
       debug_info(recording, facts["debug_info"]) if facts["debug_info"]
+      functions(recording, facts["functions"], program.expectations) if facts["functions"]
     end
   rescue Program::Failed, Expected::Wrong, Timeout::Error => e
     @report.ok(false, "the program and rprof run", e.message)
@@ -158,6 +159,17 @@ class CaseCheck
     @source ||= File.readlines(File.join(Rubies::E2E, "ext/truth.c"))
     # chain_leaf's line is its call of the place
     frame["name"] == "chain_leaf" ? "chain_ #{@source[frame['line'].to_i - 1][/spin/]}" : @source[frame["line"].to_i - 1].to_s
+  end
+
+  # [first line, method] of the Ruby frames of each place, but for those that all share and the one that burns.
+  def functions(recording, places, expectations)
+    wrong = recording.stacks.filter_map do |s|
+      want = places[place_of(s).to_s]
+      next if want.nil? || s["reason"] == "late-name"
+      have = Recording.ruby_frames(s)[(expectations[place_of(s)].size - want.size - 1)..].first(want.size).map { |f| f.values_at("first_line", "method") }
+      "place #{place_of(s)}: #{have}, #{want} expected" if have != want
+    end
+    @report.ok(wrong.empty?, "blocks have their own first lines, and those that are methods the method's name", wrong.uniq.first(5))
   end
 
   def thread_names(recording, facts)

@@ -4,13 +4,13 @@ require "json"
 # The stack that must be seen at one place: what the program printed, merged into one list, root first.
 class Expected
   # ruby: a Ruby or C-function frame by name; otherwise a native frame by pc
-  Entry = Struct.new(:kind, :name, :path, :line, :pc, :func, :lib, :exact_pc, :leaf, keyword_init: true) do
+  Entry = Struct.new(:kind, :name, :path, :line, :first_line, :pc, :func, :lib, :exact_pc, :leaf, keyword_init: true) do
     def ruby?
       kind != "native"
     end
 
     def to_s
-      return format("%-6s %s  %s:%d", kind, name, path, line) if ruby?
+      return format("%-6s %s  %s:%d of %s", kind, name, path, line, first_line || "?") if ruby?
       format("native %s  pc %x %s", name || "?", pc, File.basename(lib.to_s))
     end
   end
@@ -91,7 +91,7 @@ class Expected
         raise Wrong, "place #{@place}: #{kind} wanted at native frame #{index}, found #{f && f['name']}:\n#{explain}"
       end
       next if f["under_rescue"]
-      @entries << Entry.new(kind: kind, name: f["name"], path: f["path"], line: f["line"])
+      @entries << Entry.new(kind: kind, name: f["name"], path: f["path"], line: f["line"], first_line: f["first_line"])
     end
     return if kind == "cfunc" || count.positive?
     raise Wrong, "place #{@place}: no Ruby frame for the activation at native frame #{index}:\n#{explain}"
@@ -111,7 +111,7 @@ end
 module Perfect
   def self.stack(expected)
     frames = expected.entries.map do |e|
-      next { "kind" => e.kind, "name" => e.name, "path" => e.path, "line" => e.line } if e.ruby?
+      next { "kind" => e.kind, "name" => e.name, "path" => e.path, "line" => e.line, "first_line" => e.first_line } if e.ruby?
       { "kind" => "native", "name" => e.name || "#{File.basename(e.lib)}+0x10", "address" => format("0x%x", e.pc), "library" => e.lib }
     end
     expected.loop_pcs.each { |pc| frames.insert(1, { "kind" => "native", "name" => "vm_exec_core", "address" => format("0x%x", pc) }) }
@@ -128,6 +128,9 @@ module Perfect
     wrong["a Ruby frame missing"] = frames.reject.with_index { |_, j| j == i }
     wrong["a Ruby frame one place up"] = swap(frames, i, i + 1) if i + 1 < frames.size
     wrong["a line off by one"] = change(frames, i, "line", frames[i]["line"].to_i + 1)
+    known = ruby.rindex { |j| frames[j]["first_line"] }
+    wrong["another first line"] = change(frames, ruby[known], "first_line", frames[ruby[known]]["first_line"] + 1) if known
+    wrong["a C function with a first line"] = change(frames, i, "first_line", 1) if frames[i]["kind"] == "cfunc"
     wrong["another name"] = change(frames, i, "name", "#{frames[i]['name']}x")
     wrong["another file"] = change(frames, i, "path", "other.rb")
     wrong["a native frame missing"] = frames.drop(1)
@@ -194,7 +197,7 @@ class Comparison
   private
 
   def show(f)
-    return format("%-6s %s  %s:%s", f["kind"], f["name"], f["path"], f["line"]) if %w[ruby jit cfunc].include?(f["kind"])
+    return format("%-6s %s  %s:%s of %s", f["kind"], f["name"], f["path"], f["line"], f["first_line"] || "?") if %w[ruby jit cfunc].include?(f["kind"])
     format("%-6s %s  addr %x %s", f["kind"], f["name"], Comparison.addr(f).to_i, File.basename(f["library"].to_s))
   end
 
@@ -256,12 +259,19 @@ class Comparison
     return false unless got
     if want.ruby?
       kinds = want.kind == "ruby" ? %w[ruby jit] : ["cfunc"]
-      return kinds.include?(got["kind"]) && got["name"] == want.name && got["path"] == want.path && got["line"].to_i == want.line.to_i
+      return kinds.include?(got["kind"]) && got["name"] == want.name && got["path"] == want.path && got["line"].to_i == want.line.to_i &&
+             first_line?(want, got)
     end
     return false unless got["kind"] == "native"
     return got["name"] == want.name if want.leaf
     return false if want.exact_pc ? Comparison.addr(got) != want.pc : !pc_is?(got, want.pc)
     names?(want, got)
+  end
+
+  # Not every program knows it of every function; a C function has none.
+  def first_line?(want, got)
+    return got["first_line"].nil? if want.kind == "cfunc"
+    want.first_line.nil? || got["first_line"] == want.first_line
   end
 
   # A function of the interpreter that has no symbol: by its own start, or by the role that it is known to have.

@@ -6,6 +6,7 @@
 # Each place (Truth.burn(k) and its kin, see ext/truth.c) prints a line of JSON whenever its stack is a new one.
 # After the first pass the program prints "ready".
 require "json"
+require_relative "first_lines"
 $LOAD_PATH.unshift(ENV.fetch("TRUTH_EXT"))
 require "truth"
 
@@ -23,6 +24,7 @@ module Truth
       frame = { name: Case.name(location.label, qualified, is_c), kind: is_c ? "cfunc" : "ruby",
                 path: location.path, line: location.lineno,
                 loop: label == location.label && !is_c ? cfa : nil }
+      frame[:first_line] = FirstLines.of(location.path, location.label, location.lineno) unless is_c
       # The method's own frame under its rescue or ensure body: Ruby 3.4 shows one frame for both.
       frame[:under_rescue] = true if skip
       skip = !is_c && location.label.match?(/\A(?:rescue|ensure) in /)
@@ -47,7 +49,7 @@ module Truth
   # are the frames through which that line gets there: names of C functions, or frames.
   def self.arm_collection(what, k, *above)
     frames = ruby_frames(1).reverse
-    above.each { |f| frames << frames.last.merge(loop: nil).merge(f.is_a?(Hash) ? f : { name: f, kind: "cfunc" }) }
+    above.each { |f| frames << frames.last.merge(loop: nil, first_line: nil).merge(f.is_a?(Hash) ? f : { name: f, kind: "cfunc" }) }
     arm(what, k, JSON.generate(frames))
   end
 
@@ -116,6 +118,7 @@ module Case
 
     def run
       Truth.learn
+      FirstLines.read
       is_ready = false
       until Truth.stop?
         Truth.at
