@@ -222,17 +222,20 @@ struct capture_piece {
 
 enum {
 	CAPTURE_F_PARTIAL = 1, /* something could not be read */
+	CAPTURE_F_OLD = 2,     /* the collection before this moment found it alive */
 };
 
 /* Followed by pieces. From here on a frame that names the object is named by this. */
 struct rprof_capture {
 	struct rprof_record record;
 	uint32_t tgid;
-	uint32_t tag;    /* as in struct rprof_proc */
-	uint64_t object; /* address, or whatever names it in its kind */
-	uint32_t kind;   /* of the plan */
-	uint32_t flags;  /* CAPTURE_F_* */
-	uint64_t gc_gen; /* as in struct rprof_sample */
+	uint32_t tag;       /* as in struct rprof_proc */
+	uint64_t object;    /* address, or whatever names it in its kind */
+	uint32_t kind;      /* of the plan */
+	uint32_t flags;     /* CAPTURE_F_* */
+	uint64_t gc_gen;    /* as in struct rprof_sample */
+	uint32_t old_stamp; /* until when old objects are the same; 0: that is not certain */
+	uint32_t unused;
 };
 
 enum rprof_trigger {

@@ -446,8 +446,10 @@ static __always_inline int capture_send(struct scratch *s, __u64 key)
 	        .tag = s->tag,
 	        .object = CAPTURE_KEY_OBJ(key),
 	        .kind = CAPTURE_KEY_KIND(key),
-	        .flags = s->cap.failed ? CAPTURE_F_PARTIAL : 0,
+	        .flags = (s->cap.failed ? CAPTURE_F_PARTIAL : 0) |
+	                 (s->cap.life == LIFE_OLD ? CAPTURE_F_OLD : 0),
 	        .gc_gen = s->gc_gen,
+	        .old_stamp = s->old_stamp,
 	};
 	if (bpf_ringbuf_output(&rp_ring, &s->cap.rec, pos * 8, BPF_RB_NO_WAKEUP))
 		return -1;
@@ -512,7 +514,8 @@ static __always_inline __u64 capture_one(
 #endif
 		return s->old_stamp;
 	}
-	if (s->nr_captures >= CAPTURE_MAX_RUN || s->capture_lost)
+	if (s->capture_lost || (s->nr_captures >= CAPTURE_LEAST &&
+	                               bpf_ktime_get_ns() - s->rec.head.time_ns > CAPTURE_RUN_NS))
 		return CAPTURE_UNSENT;
 	s->nr_captures++;
 #ifdef RPROF_CHECK
@@ -564,9 +567,15 @@ static __always_inline __u64 capture_one(
 static __always_inline int capture_want(struct scratch *s, __u64 key, __u32 where)
 {
 	__u32 nr = s->cap.nr_wanted;
+	__u32 *noted = &s->cap.filter[key * CAPTURE_PRIME >> 58 & (CAPTURE_FILTER - 1)];
+	__u32 before = *noted;
 
+	/* A method that calls itself is there many times. */
+	if (before < nr && before < CAPTURE_MAX_WANTED && s->cap.wanted[before] == key)
+		return 0;
 	if (nr >= CAPTURE_MAX_WANTED)
 		return -1;
+	*noted = nr;
 	s->cap.wanted[nr] = key;
 	s->cap.wanted_at[nr] = where;
 	s->cap.nr_wanted = nr + 1;

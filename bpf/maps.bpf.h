@@ -133,8 +133,11 @@ struct capture_slots {
 enum {
 	CAPTURE_WORDS = 4096,
 	CAPTURE_QUEUE_LEN = 16,
-	CAPTURE_MAX_RUN = 64,
-	CAPTURE_MAX_WANTED = 256
+	CAPTURE_MAX_WANTED = 256,
+	/* In one run so many objects are captured whatever it takes, more only until so long. */
+	CAPTURE_LEAST = 64,
+	CAPTURE_RUN_NS = 140 * 1000,
+	CAPTURE_FILTER = 64,
 };
 enum { CAPTURE_RECORD_WORDS = 2 * CAPTURE_WORDS };
 
@@ -150,6 +153,7 @@ struct capture_state {
 	__u32 life; /* enum capture_life */
 	/* what the walk wants, and how far that is */
 	__u32 nr_wanted, nr_looked;
+	__u32 filter[CAPTURE_FILTER];        /* which of them a key with this hash is, perhaps */
 	__u64 wanted[CAPTURE_MAX_WANTED];    /* keys */
 	__u32 wanted_at[CAPTURE_MAX_WANTED]; /* whose it is: WANTED_* */
 	__u64 key;                           /* of the one at work, with its parts */

@@ -13,12 +13,16 @@ enum {
 	MAX_PROCESSES = 256,
 	MAX_FRAMES = RPROF_MAX_KERNEL + RPROF_MAX_NATIVE * 4 + RPROF_MAX_INTERP + 4,
 	LEARN_SAMPLES = 256, /* so many stacks teach the stitcher */
-	NAMES_EVERY = 64,    /* a thread's names are read again after so many of its samples */
+	MAX_PENDING = 64,    /* samples that wait for objects that were not captured with them */
+	PENDING_SAMPLES = 8, /* of the same thread, which bring them */
+	MAX_UNSENT = 256,
+	NAMES_EVERY = 64, /* a thread's names are read again after so many of its samples */
 };
 
 /* A sample with its interpreter frames named. */
 struct held {
 	const struct rprof_sample *sample;
+	size_t size;
 	struct interp_info *infos; /* leaf first */
 	struct stitch_interp *interps;
 	struct process *process;
@@ -29,6 +33,8 @@ struct held {
 	bool has_thread_name;
 	bool unverified;
 	bool inexact_line;
+	uint32_t nr_later; /* samples of its thread that have come since: those that wait for names
+	                    */
 	struct held *next; /* of those that wait: sample, infos and interps are owned */
 };
 
@@ -54,6 +60,8 @@ struct pipeline {
 	size_t nr_seen, cap_seen;
 	struct held *first, **last; /* that wait to learn from */
 	size_t nr_held;
+	struct held *pending[MAX_PENDING];
+	size_t nr_pending;
 	bool learnt;
 	struct pipeline_stats stats;
 	/* room for one stack */
@@ -115,6 +123,8 @@ void pipeline_free(struct pipeline *pl)
 		pl->first = h->next;
 		held_free(h);
 	}
+	for (size_t i = 0; i < pl->nr_pending; i++)
+		held_free(pl->pending[i]);
 	hash64_release(&pl->threads);
 	hash64_release(&pl->by_frame);
 	free(pl->seen);
@@ -212,15 +222,64 @@ static void stand_for(struct frame *body, struct frame *function)
 	function->name = NULL;
 }
 
+/* The objects of a sample that were not captured with it. They may stand in many frames, of which
+ * one says so. */
+struct unsent {
+	uint64_t objects[MAX_UNSENT];
+	size_t nr;
+	bool all; /* more than there is room for */
+};
+
+static void unsent_find(struct unsent *u, const struct rprof_sample *s)
+{
+	const struct interp_frame *frames = record_interp(s);
+
+	u->nr = 0;
+	u->all = false;
+	if (!(s->flags & SAMPLE_F_UNSENT))
+		return;
+	for (size_t i = 0; i < s->nr_interp; i++) {
+		bool base = i + s->base_unsent >= s->nr_interp;
+		const uint64_t objects[] = {
+		        base || frames[i].extra & INTERP_F_CODE_UNSENT ? frames[i].code : 0,
+		        base || frames[i].extra & INTERP_F_METHOD_UNSENT ? frames[i].method : 0,
+		};
+
+		for (size_t k = 0; k < ARRAY_SIZE(objects); k++) {
+			if (objects[k] == 0)
+				continue;
+			if (u->nr == MAX_UNSENT)
+				u->all = true;
+			else if (u->nr == 0 || u->objects[u->nr - 1] != objects[k])
+				u->objects[u->nr++] = objects[k];
+		}
+	}
+}
+
+static bool is_unsent(const struct unsent *u, uint64_t object)
+{
+	if (u->all)
+		return true;
+	for (size_t i = 0; i < u->nr; i++)
+		if (u->objects[i] == object)
+			return true;
+	return false;
+}
+
 /* Names the interpreter frames, leaf first, and says what they are to the stitcher. */
 static void name_interp_frames(struct held *h)
 {
 	const struct rprof_sample *s = h->sample;
 	const struct interp_frame *frames = record_interp(s);
+	struct unsent unsent;
 	struct frame *body = NULL; /* that of a rescue or ensure body, which is shown */
 	bool skip = false;
 
+	unsent_find(&unsent, s);
+	h->unverified = false;
+	h->inexact_line = false;
 	for (size_t i = 0; i < s->nr_interp; i++) {
+		struct interp_frame f = frames[i];
 		struct interp_desc desc = {.class = INTERP_HIDDEN};
 
 		/* Of an interpreter that nobody knows: its frames stay without names. */
@@ -237,7 +296,11 @@ static void name_interp_frames(struct held *h)
 		h->infos[i] = (struct interp_info){0};
 		if (desc.class == INTERP_HIDDEN)
 			continue;
-		h->ops->resolve(h->rt, &frames[i], i == 0, s->gc_gen, &h->infos[i]);
+		if (is_unsent(&unsent, f.code))
+			f.extra |= INTERP_F_CODE_UNSENT;
+		if (is_unsent(&unsent, f.method))
+			f.extra |= INTERP_F_METHOD_UNSENT;
+		h->ops->resolve(h->rt, &f, i == 0, s->gc_gen, &h->infos[i]);
 		h->interps[i].func_addr = h->infos[i].func_addr;
 		if (h->infos[i].flags & (INTERP_UNVERIFIED | INTERP_UNREADABLE))
 			h->unverified = true;
@@ -624,36 +687,40 @@ void pipeline_capture(struct pipeline *pl, const struct rprof_capture *capture, 
 		ops->captured(rt, capture, size);
 }
 
-/* Keeps a copy of what stands in the room for one stack. */
-static void hold(struct pipeline *pl, const struct held *h, size_t size)
+/* A copy of what stands in the room for one stack; NULL: no memory. */
+static struct held *held_copy(const struct held *h, size_t size)
 {
 	size_t nr = h->sample->nr_interp + 1U;
 	struct held *copy = malloc(sizeof(*copy));
-	void *sample = malloc(size);
+	struct rprof_sample *sample = malloc(size);
 
-	if (copy != NULL)
-		*copy = (struct held){
-		        .infos = malloc(nr * sizeof(*copy->infos)),
-		        .interps = malloc(nr * sizeof(*copy->interps)),
-		};
+	if (copy != NULL) {
+		*copy = *h;
+		copy->infos = malloc(nr * sizeof(*copy->infos));
+		copy->interps = malloc(nr * sizeof(*copy->interps));
+		copy->sample = sample;
+	}
 	if (copy == NULL || sample == NULL || copy->infos == NULL || copy->interps == NULL) {
 		if (copy != NULL)
 			held_free(copy);
-		free(sample);
-		pl->stats.bad_records++;
-		return;
+		else
+			free(sample);
+		return NULL;
 	}
 	memcpy(sample, h->sample, size);
 	memcpy(copy->infos, h->infos, nr * sizeof(*copy->infos));
 	memcpy(copy->interps, h->interps, nr * sizeof(*copy->interps));
-	copy->sample = sample;
-	copy->process = h->process;
-	copy->ops = h->ops;
-	copy->rt = h->rt;
-	copy->has_thread_name = h->has_thread_name;
-	copy->unverified = h->unverified;
-	copy->inexact_line = h->inexact_line;
-	memcpy(copy->thread_name, h->thread_name, sizeof(copy->thread_name));
+	return copy;
+}
+
+static void hold(struct pipeline *pl, const struct held *h, size_t size)
+{
+	struct held *copy = held_copy(h, size);
+
+	if (copy == NULL) {
+		pl->stats.bad_records++;
+		return;
+	}
 	*pl->last = copy;
 	pl->last = &copy->next;
 	pl->nr_held++;
@@ -704,33 +771,81 @@ static void store_waiting(
 	pl->nr_held = 0;
 }
 
+/* A sample whose names are as good as they get. */
+static void add_named(struct pipeline *pl, struct held *h, size_t size,
+        void (*refresh)(void *ctx, struct process *p), void *ctx)
+{
+	if (learn(pl, false) && pl->first == NULL) {
+		refresh_and_store(pl, h, refresh, ctx);
+		return;
+	}
+	hold(pl, h, size);
+	store_waiting(pl, false, refresh, ctx);
+}
+
+/*
+ * The kernel side captures so many objects in one run and no more: the next samples of the thread
+ * bring the rest. A sample that came in their time waits for them, if they cannot be read
+ * otherwise. sample: that has come; NULL: none will.
+ */
+static void pending_retry(struct pipeline *pl, const struct rprof_sample *sample,
+        void (*refresh)(void *ctx, struct process *p), void *ctx)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < pl->nr_pending; i++) {
+		struct held *h = pl->pending[i];
+		bool ends = sample == NULL;
+
+		if (sample != NULL && thread_key(sample) == thread_key(h->sample)) {
+			ends = ++h->nr_later == PENDING_SAMPLES ||
+			       !(sample->flags & SAMPLE_F_UNSENT);
+			name_interp_frames(h);
+			ends |= !h->unverified;
+		}
+		if (!ends) {
+			pl->pending[kept++] = h;
+			continue;
+		}
+		add_named(pl, h, h->size, refresh, ctx);
+		held_free(h);
+	}
+	pl->nr_pending = kept;
+}
+
 void pipeline_add(struct pipeline *pl, const struct rprof_sample *sample, size_t size,
         void (*refresh)(void *ctx, struct process *p), void *ctx)
 {
-	struct held h = {
-	        .sample = sample,
-	        .process = process_of(pl, sample->tgid),
-	        .infos = pl->infos,
-	        .interps = pl->interps,
-	};
+	struct held *copy, h = {
+	                           .sample = sample,
+	                           .size = size,
+	                           .process = process_of(pl, sample->tgid),
+	                           .infos = pl->infos,
+	                           .interps = pl->interps,
+	                   };
 
 	if (h.process == NULL || sample->nr_interp > RPROF_MAX_INTERP) {
 		pl->stats.bad_records++;
 		return;
 	}
+	if (pl->nr_pending != 0)
+		pending_retry(pl, sample, refresh, ctx);
 	h.rt = process_runtime(h.process, sample->tag, &h.ops);
 	name_interp_frames(&h);
 	name_thread(pl, &h);
-	if (learn(pl, false) && pl->first == NULL) {
-		refresh_and_store(pl, &h, refresh, ctx);
-		return;
+	if (h.unverified && sample->flags & SAMPLE_F_UNSENT && pl->nr_pending < MAX_PENDING) {
+		copy = held_copy(&h, size);
+		if (copy != NULL) {
+			pl->pending[pl->nr_pending++] = copy;
+			return;
+		}
 	}
-	hold(pl, &h, size);
-	store_waiting(pl, false, refresh, ctx);
+	add_named(pl, &h, size, refresh, ctx);
 }
 
 void pipeline_flush(struct pipeline *pl, void (*refresh)(void *ctx, struct process *p), void *ctx)
 {
+	pending_retry(pl, NULL, refresh, ctx);
 	store_waiting(pl, true, refresh, ctx);
 }
 

@@ -95,24 +95,24 @@ static uint32_t body_first_line(const struct ruby_layout *l, const uint8_t *body
 }
 
 /* Lines are worth having, but a frame without them is still right. */
-static void code_lines(const struct ruby_objects *o, const uint8_t *body, struct code *c)
+static void code_lines(const struct ruby_objects *o, struct code *c)
 {
-	const struct ruby_layout *l = o->l;
-	size_t nr = half(body, l->iseq.insns_size), table_sz = ruby_succ_table_sz(c->size);
+	size_t entries_sz = c->nr_entries * o->l->iseq.entry_sz;
+	size_t table_sz = ruby_succ_table_sz(c->size);
 	uint8_t *entries, *table;
 
-	if (nr == 0 || nr > c->size)
+	if (c->nr_entries == 0 || c->nr_entries > c->size)
 		return;
-	entries = malloc(nr * l->iseq.entry_sz);
+	entries = malloc(entries_sz);
 	table = malloc(MAX(table_sz, (size_t)8));
 	if (entries != NULL && table != NULL &&
-	        target_read(o->target, word(body, l->iseq.insns_body), entries,
-	                nr * l->iseq.entry_sz) == 0 &&
-	        (nr == 1 || target_read(o->target, word(body, l->iseq.succ_index_table), table,
-	                            table_sz) == 0)) {
+	        target_read(o->target, c->lines_entries, entries, entries_sz) == 0 &&
+	        (c->nr_entries == 1 ||
+	                target_read(o->target, c->lines_table, table, table_sz) == 0)) {
 		struct ruby_lines lines;
 
-		if (ruby_lines_build(&lines, entries, nr, l->iseq.entry_sz, table, c->size) == 0)
+		if (ruby_lines_build(&lines, entries, c->nr_entries, o->l->iseq.entry_sz, table,
+		            c->size) == 0)
 			c->lines = lines;
 	}
 	free(entries);
@@ -150,7 +150,9 @@ static int code_read(
 	c->label = intern_string(cache, o, word(body, l->iseq.label));
 	if (c->label == NULL)
 		return -EINVAL;
-	code_lines(o, body, c);
+	c->lines_entries = word(body, l->iseq.insns_body);
+	c->lines_table = word(body, l->iseq.succ_index_table);
+	c->nr_entries = half(body, l->iseq.insns_size);
 	return 0;
 }
 
@@ -308,20 +310,28 @@ void ruby_captured(struct runtime *rt, const struct rprof_capture *c, size_t siz
 	struct ruby_objects objects = rt->objects;
 	union any_object new;
 	struct overlay overlay;
-	uint64_t now;
+	uint32_t old_stamp;
 	int rc;
 
 	if (size < sizeof(*c) || c->kind >= NR_RUBY_CAPTURES ||
 	        overlay_init(&overlay, &rt->target, c + 1, size - sizeof(*c)) != 0)
 		return;
 	objects.target = &overlay.target;
+	old_stamp = c->flags & CAPTURE_F_OLD ? c->old_stamp : 0;
 	rc = any_read(rt->cache, &objects, c->kind, c->object, &new);
 	new.object.known = rc == 0;
-	new.object.verified = true;
-	/* A part was too large, or lies on a page that was not there: what it is now counts if it
-	 * is certain that nothing was freed meanwhile. */
-	if (overlay.nr_below != 0)
-		new.object.verified = ruby_gc_gen(rt, &now) == 0 && ruby_gc_covers(c->gc_gen, now);
+	new.object.old = c->flags &CAPTURE_F_OLD;
+	new.object.gc_gen = c->gc_gen;
+	/* A part lies on a page that was not there: what it is now counts if it is certain that
+	 * nothing was freed meanwhile. */
+	new.object.verified = overlay.nr_below == 0 || ruby_gc_is_same(rt, c->gc_gen, old_stamp);
+	/* So do lines that are too many for a capture. */
+	if (rc == 0 && c->kind == RUBY_CAPTURE_CODE) {
+		overlay.nr_below = 0;
+		code_lines(&objects, &new.code);
+		if (overlay.nr_below != 0 && !ruby_gc_is_same(rt, c->gc_gen, old_stamp))
+			ruby_lines_release(&new.code.lines);
+	}
 	any_put(&rt->cache->captured[c->kind], c->kind, c->object, &new);
 }
 
@@ -329,9 +339,11 @@ const void *ruby_object(struct runtime *rt, unsigned int kind, uint64_t object, 
         uint64_t gc_gen, uint32_t *trouble)
 {
 	union any_object *o = any_find(&rt->cache->captured[kind], object), new;
-	uint64_t now = 0;
 
-	if (o != NULL && !unsent) {
+	if (o != NULL && unsent && kind != RUBY_CAPTURE_ID &&
+	        !ruby_gc_agree(gc_gen, o->object.gc_gen, o->object.old))
+		o = NULL;
+	if (o != NULL) {
 		if (o->object.known && o->object.verified)
 			return o;
 		*trouble |= o->object.verified ? INTERP_UNREADABLE : INTERP_UNVERIFIED;
@@ -341,9 +353,11 @@ const void *ruby_object(struct runtime *rt, unsigned int kind, uint64_t object, 
 	if (o == NULL || o->object.gc_gen != gc_gen) {
 		int rc = any_read(rt->cache, &rt->objects, kind, object, &new);
 
+		if (rc == 0 && kind == RUBY_CAPTURE_CODE)
+			code_lines(&rt->objects, &new.code);
 		new.object.known = rc == 0;
 		new.object.later = true;
-		new.object.verified = ruby_gc_gen(rt, &now) == 0 && ruby_gc_covers(gc_gen, now);
+		new.object.verified = ruby_gc_is_same(rt, gc_gen, 0);
 		new.object.gc_gen = gc_gen;
 		o = any_put(&rt->cache->later[kind], kind, object, &new);
 	}

@@ -43,6 +43,7 @@ struct object {
 	bool known;       /* false: what was there could not be read */
 	bool verified;    /* false: and it may have been another's */
 	bool later; /* it was read from the process, for samples of this gc_gen and no others */
+	bool old;   /* when it was captured */
 	uint64_t gc_gen;
 };
 
@@ -54,6 +55,8 @@ struct code {
 	uint64_t encoded, parent, local, path;
 	const char *label;
 	uint64_t func; /* an ifunc's; all else is 0 then */
+	uint64_t lines_entries, lines_table;
+	uint32_t nr_entries;
 	struct ruby_lines lines;
 };
 
@@ -113,8 +116,16 @@ static inline uint64_t ruby_old_mask(const struct ruby_layout *l)
 	return l->since >= RUBY_VERSION(3, 3, 0) ? 1 << 5 : 1 << 5 | 1 << 6;
 }
 
-/* ruby_gc.c: is what stood on a stack when the sample was taken still there now, whatever was freed
- * in between? */
-bool ruby_gc_covers(uint64_t sample_gen, uint64_t now_gen);
+/*
+ * ruby_gc.c. Of an object that stood on a stack, or was captured, at `gen` (as in struct
+ * rprof_sample):
+ * is it still there at now_gen, whatever was freed in between?
+ */
+bool ruby_gc_covers(uint64_t gen, uint64_t now_gen);
+/* Is what is read now what was there at gen? old_stamp: that was good then, of an old object; else
+ * 0. */
+bool ruby_gc_is_same(const struct runtime *rt, uint64_t gen, uint32_t old_stamp);
+/* Is what was captured at capture_gen, old or not, what a sample at gen saw at its address? */
+bool ruby_gc_agree(uint64_t gen, uint64_t capture_gen, bool old);
 
 #endif

@@ -387,33 +387,42 @@ static long ruby_look_again(__u32 i, void *ctx)
 {
 	struct ruby_loop *loop = ctx;
 	struct scratch *s = loop->s;
-	const struct kept_interp *kept;
-	__u32 at = s->relook_at;
-	bool code, method;
+	struct kept_interp *kept = NULL;
+	struct capture_slots *slots;
+	__u32 at = s->relook_at, zero = 0;
+	bool full = false;
 
 	for (int n = 0; n < COMPARED_AT_ONCE; n++) {
 		if (at == 0)
 			break;
 		kept = &loop->kept->interp[(at - 1) & (RPROF_MAX_KEPT_INTERP - 1)];
-		code = !capture_is_good(s, kept->code_stamp) || IS_CHECKED(s);
-		method = !capture_is_good(s, kept->method_stamp) || IS_CHECKED(s);
-		if (code && kept->frame.code &&
-		        capture_want(s, capture_key(s, RUBY_CAPTURE_CODE, kept->frame.code),
-		                (at - 1) | WANTED_BASE))
-			goto full;
-		if (method && kept->frame.method &&
-		        capture_want(s, capture_key(s, RUBY_CAPTURE_METHOD, kept->frame.method),
-		                (at - 1) | WANTED_BASE | WANTED_METHOD))
-			goto full;
+		if (!capture_is_good(s, kept->code_stamp) ||
+		        !capture_is_good(s, kept->method_stamp) || IS_CHECKED(s))
+			break;
 		at--;
 	}
 	s->relook_at = at;
-	return at == 0;
-full:
-	s->relook_at = at;
-	s->rec.head.base_unsent = at;
-	s->rec.head.flags |= SAMPLE_F_UNSENT;
-	return 1;
+	slots = bpf_map_lookup_elem(&rp_slots, &zero);
+	if (at == 0 || !kept || !slots)
+		return 1;
+	/* Another frame of the same may have been looked at. */
+	if (!capture_is_good(s, kept->code_stamp))
+		kept->code_stamp = ruby_stamp(s, slots, RUBY_CAPTURE_CODE, kept->frame.code);
+	if (!capture_is_good(s, kept->method_stamp))
+		kept->method_stamp = ruby_stamp(s, slots, RUBY_CAPTURE_METHOD, kept->frame.method);
+	if (kept->code_stamp == 0 || (IS_CHECKED(s) && kept->frame.code))
+		full |= capture_want(s, capture_key(s, RUBY_CAPTURE_CODE, kept->frame.code),
+		                (at - 1) | WANTED_BASE) != 0;
+	if (kept->method_stamp == 0 || (IS_CHECKED(s) && kept->frame.method))
+		full |= capture_want(s, capture_key(s, RUBY_CAPTURE_METHOD, kept->frame.method),
+		                (at - 1) | WANTED_BASE | WANTED_METHOD) != 0;
+	if (full) {
+		s->rec.head.base_unsent = at;
+		s->rec.head.flags |= SAMPLE_F_UNSENT;
+		return 1;
+	}
+	s->relook_at = at - 1;
+	return 0;
 }
 
 /* What the collector is doing. */
