@@ -9,14 +9,14 @@ static double share(uint64_t part, uint64_t whole)
 	return whole != 0 ? 100.0 * (double)part / (double)whole : 0.0;
 }
 
-/* The reasons of one outcome's stacks: "fiber-switch 3, no-cfi 2". Reasons below 10 are of
- * transients. */
+/* The reasons of one outcome's stacks: "fiber-switch 3, no-cfi 2". */
 static void print_reasons(const struct pipeline_stats *p, bool transient, FILE *out)
 {
 	const char *sep = " (";
 
 	for (int i = 1; i < (int)ARRAY_SIZE(p->reason); i++) {
-		if (p->reason[i] == 0 || (i < REASON_NATIVE_LIMIT) != transient)
+		if (p->reason[i] == 0 ||
+		        stack_reason_is_transient((enum stack_reason)i) != transient)
 			continue;
 		fprintf(out, "%s%s %" PRIu64, sep, stack_reason_name((enum stack_reason)i),
 		        p->reason[i]);

@@ -154,3 +154,19 @@ void stack_meaning(struct buf *b, enum stack_outcome outcome, enum stack_reason 
 	put_cuts(b, cuts);
 	buf_puts(b, place + 2);
 }
+
+bool stack_reason_is_transient(enum stack_reason reason)
+{
+	switch (reason) {
+	case REASON_PUSHING:
+	case REASON_POPPING:
+	case REASON_FIBER_SWITCH:
+	case REASON_MISPAIRED:
+	case REASON_UNPLACED:
+	case REASON_LATE_NAME:
+	case REASON_LINE:
+		return true;
+	default:
+		return false;
+	}
+}

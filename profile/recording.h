@@ -46,7 +46,9 @@ const char *stack_outcome_name(
         enum stack_outcome outcome); /* "exact", "transient", "truncated", "no-context" */
 const char *stack_reason_name(
         enum stack_reason reason); /* "fiber-switch", "no-cfi", ...; NULL for REASON_NONE */
-const char *stack_reason_text(enum stack_reason reason); /* a half sentence for people */
+const char *stack_reason_text(enum stack_reason reason);  /* a half sentence for people */
+bool stack_reason_is_transient(enum stack_reason reason); /* of STACK_TRANSIENT; else of
+                                                             STACK_TRUNCATED */
 
 /* The code that walks ended in: whose unwind information is missing. Strings are borrowed. */
 struct stack_cuts {
