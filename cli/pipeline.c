@@ -2,6 +2,7 @@
 
 #include "base/hash.h"
 #include "cli/syscalls.h"
+#include "symbolizer/gc_place.h"
 #include "symbolizer/kept_walk.h"
 
 #include <errno.h>
@@ -33,6 +34,7 @@ struct held {
 	bool has_thread_name;
 	bool unverified;
 	bool inexact_line;
+	bool gc_unplaced;  /* where the collector's frame stands is not certain */
 	uint32_t nr_later; /* samples of its thread that have come since: those that wait for names
 	                    */
 	struct held *next; /* of those that wait: sample, infos and interps are owned */
@@ -440,30 +442,6 @@ static void push_trigger(struct pipeline *pl, const struct rprof_sample *s)
 	push_frame(pl, &f);
 }
 
-/*
- * Where the frame of the garbage collector goes among the items: above the function that called it,
- * which is the outermost one above the innermost interpreter frame that can. Where no such function
- * is seen (a tail call, an inlined one), before the interpreter's own frames there: an extension's
- * frames outside of them have called it, those inside are called by it.
- */
-static size_t gc_position(const struct held *h, const struct stitch_item *items, size_t nr,
-        const struct stitch_native *natives)
-{
-	size_t at = nr, own = nr;
-
-	while (at > 0 && !items[at - 1].interp)
-		at--;
-	for (size_t i = nr; i-- > at;) {
-		if (natives[items[i].index].runtime)
-			own = i;
-	}
-	for (size_t i = at; i < nr; i++)
-		if (h->ops != NULL && h->ops->calls_gc != NULL &&
-		        h->ops->calls_gc(h->rt, natives[items[i].index].func_addr))
-			return i + 1;
-	return own;
-}
-
 static void push_items(struct pipeline *pl, struct held *h, size_t nr)
 {
 	const uint64_t *natives = record_native(h->sample);
@@ -472,7 +450,8 @@ static void push_items(struct pipeline *pl, struct held *h, size_t nr)
 
 	if (h->sample->flags & SAMPLE_F_IN_GC) {
 		gc.name = gc_name(h->sample->gc_gen);
-		gc_at = gc_position(h, pl->items, nr, pl->natives);
+		h->gc_unplaced = !gc_place(
+		        pl->items, nr, pl->natives, h->sample->native_outcome == WALK_ROOT, &gc_at);
 	}
 	for (size_t i = 0; i < nr; i++) {
 		const struct stitch_item *item = &pl->items[i];
@@ -559,6 +538,9 @@ static void judge(const struct pipeline *pl, const struct held *h, enum stitch_r
 	} else if (h->unverified) {
 		out->outcome = STACK_TRANSIENT;
 		out->reason = REASON_LATE_NAME;
+	} else if (h->gc_unplaced) {
+		out->outcome = STACK_TRANSIENT;
+		out->reason = REASON_GC_PLACE;
 	} else if (h->inexact_line) {
 		out->outcome = STACK_TRANSIENT;
 		out->reason = REASON_LINE;

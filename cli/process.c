@@ -334,6 +334,8 @@ static size_t resolve_address(
 		return 1;
 	}
 	st->runtime = frames[0].role == ROLE_VM;
+	st->enters_gc =
+	        st->runtime && p->ops->enters_gc != NULL && p->ops->enters_gc(p->rt, st->func_addr);
 	name = st->runtime && p->ops->native_name != NULL ? p->ops->native_name(p->rt, lookup_pc)
 	                                                  : NULL;
 	/* A role's name stands in for a missing symbol, never for one that is there. */

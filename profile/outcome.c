@@ -71,6 +71,10 @@ static const struct {
                 "them made no sense at that moment; their native frames are right"},
         [REASON_NO_TABLE] = {"no-table", "a library's unwind table was not loaded yet",
                 OUTER_NATIVE "there was no unwind table for %s yet, or it has none" INTERP_WHOLE},
+        [REASON_GC_PLACE] = {"gc-place",
+                "the garbage collector's frame may stand too far in or out",
+                "no frame of these stacks is missing, but the garbage collector's frame may stand "
+                "too far in or out among the native ones"},
 };
 
 const char *stack_reason_name(enum stack_reason reason)
@@ -165,6 +169,7 @@ bool stack_reason_is_transient(enum stack_reason reason)
 	case REASON_UNPLACED:
 	case REASON_LATE_NAME:
 	case REASON_LINE:
+	case REASON_GC_PLACE:
 		return true;
 	default:
 		return false;

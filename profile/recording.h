@@ -41,6 +41,7 @@ enum stack_reason {
 	REASON_JIT = 16,
 	REASON_BAD_CONTEXT = 17,
 	REASON_NO_TABLE = 18,
+	REASON_GC_PLACE = 21, /* the collector runs, and where its frame stands is not certain */
 };
 const char *stack_outcome_name(
         enum stack_outcome outcome); /* "exact", "transient", "truncated", "no-context" */

@@ -104,9 +104,9 @@ struct runtime_ops {
 	 * methods: struct stitch_sites. NULL, or 0 found: the stitcher learns them.
 	 */
 	size_t (*call_sites)(const struct runtime *rt, uint64_t *out, size_t max);
-	/* Is func_addr a function below which, towards the leaf, all is the garbage collector while
-	 * it runs? */
-	bool (*calls_gc)(const struct runtime *rt, uint64_t func_addr);
+	/* Is func_addr a function that sets the garbage collector going, and whose activation stays
+	 * on the stack until it is done? NULL, or false for all: not known. */
+	bool (*enters_gc)(const struct runtime *rt, uint64_t func_addr);
 	/* Is the file an extension: a library that the interpreter loaded as code of the program?
 	 */
 	bool (*is_extension)(const struct runtime *rt, struct dso *dso);

@@ -34,6 +34,7 @@ struct stitch_native {
 	uint64_t func_addr; /* start of its function in the process; 0: unknown */
 	uint8_t role;       /* enum stitch_native_role */
 	bool runtime;       /* code of the interpreter's own library */
+	bool enters_gc;     /* the function sets the garbage collector going: see gc_place.h */
 };
 
 enum stitch_interp_class { /* the same numbers as enum interp_class */

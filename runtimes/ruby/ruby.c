@@ -130,6 +130,20 @@ static const char *tls_form(const struct runtime *rt)
 	return "?";
 }
 
+static void describe_collector(const struct runtime *rt, struct buf *out, bool json)
+{
+	char text[RUBY_MAX_GC_ENTRIES * 20] = "";
+	size_t len = 0;
+
+	for (size_t i = 0; i < rt->nr_gc_entries && len < sizeof(text); i++)
+		len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%#" PRIx64,
+		        i != 0 ? ", " : "", rt->gc_entries[i] - rt->bias);
+	if (len == 0)
+		fact(out, json, "collector", "its entry is not found: its frames are marked");
+	else
+		fact(out, json, "collector", "%s (code that sets during_gc)", text);
+}
+
 static void ruby_describe(const struct runtime *rt, struct buf *out, bool json)
 {
 	const struct ruby_proc *p = &rt->proc;
@@ -157,6 +171,7 @@ static void ruby_describe(const struct runtime *rt, struct buf *out, bool json)
 	        p->vm_exec_hi - rt->bias, rt->from.vm_exec);
 	fact(out, json, "vm_exec_core", "%#" PRIx64 "-%#" PRIx64 " (%s)", p->vm_core_lo - rt->bias,
 	        p->vm_core_hi - rt->bias, rt->from.vm_core);
+	describe_collector(rt, out, json);
 	fact(out, json, "symbol_table", "%#" PRIx64 " (%s)", rt->objects.ids_addr - rt->bias,
 	        rt->from.ids);
 	if (rt->nr_jit == 0)
@@ -180,7 +195,7 @@ const struct runtime_ops ruby_runtime = {
         .native_name = ruby_native_name,
         .is_extension = ruby_is_extension,
         .call_sites = ruby_call_sites,
-        .calls_gc = ruby_calls_gc,
+        .enters_gc = ruby_enters_gc,
         .dso = ruby_dso,
         .thread_name = ruby_thread_name,
         .description = ruby_description,

@@ -788,7 +788,7 @@ int ruby_attach(const struct target *target, const struct maps *maps, struct dso
 		rc = err_set(err, rc, "out of memory");
 		goto out;
 	}
-	ruby_gc_callers_find(rt);
+	ruby_gc_entries_find(rt);
 	*out = rt;
 	rt = NULL;
 out:

@@ -15,7 +15,7 @@
 
 enum {
 	RUBY_MAX_JIT = 8,
-	RUBY_MAX_GC_CALLERS = 24,
+	RUBY_MAX_GC_ENTRIES = 16,
 	RUBY_MAX_COLD = 8,
 	RUBY_MAX_THREADS = 4096,
 };
@@ -50,8 +50,8 @@ struct runtime {
 	size_t nr_exec_cold, nr_core_cold;
 	struct ruby_range jit[RUBY_MAX_JIT];
 	size_t nr_jit;
-	uint64_t gc_callers[RUBY_MAX_GC_CALLERS];
-	size_t nr_gc_callers;
+	uint64_t gc_entries[RUBY_MAX_GC_ENTRIES]; /* functions that enter the collector */
+	size_t nr_gc_entries;
 
 	struct ruby_objects objects; /* how to read strings, classes, IDs */
 	struct ruby_cache *cache;    /* ruby_names.c; owned */
@@ -62,13 +62,17 @@ struct runtime {
 size_t ruby_call_sites(const struct runtime *rt, uint64_t *out, size_t max);
 /* Pure: offsets in text behind such calls. */
 size_t ruby_call_sites_decode(const uint8_t *text, size_t n, uint64_t *offsets, size_t max);
-void ruby_gc_callers_find(struct runtime *rt);
-bool ruby_calls_gc(const struct runtime *rt, uint64_t func_addr);
+/* Fills rt->gc_entries; none when the code does not tell. */
+void ruby_gc_entries_find(struct runtime *rt);
+bool ruby_enters_gc(const struct runtime *rt, uint64_t func_addr);
+/* Pure: *at is the first place in text, at `from` or behind it, where during_gc is set (or cleared)
+ * in the byte of flags at flags_off of the object space. False: there is none. */
+bool ruby_during_gc_decode(
+        const uint8_t *text, size_t n, uint8_t flags_off, bool set, size_t from, size_t *at);
 
 /* ruby_attach.c */
 int ruby_attach(const struct target *target, const struct maps *maps, struct dso_cache *dsos,
         struct runtime **out, struct err *err);
-
 /* ruby_frames.c: the control frames of an execution context as the kernel-side walker sends them,
  * leaf first. Stable only while the thread does not run. The count, or -errno: -EFAULT, -EINVAL
  * when it is no execution context. */

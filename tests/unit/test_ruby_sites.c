@@ -1,4 +1,5 @@
-/* The calls of C functions in Ruby's code: on made-up code, and in the libraries that are here. */
+/* The calls of C functions and the entries of the collector in Ruby's code: on made-up code, and in
+ * the libraries that are here. */
 #include "runtimes/ruby/ruby_runtime.h"
 #include "symbolizer/dso.h"
 #include "tests/unit/tap.h"
@@ -70,6 +71,122 @@ TEST(code_that_ends_anywhere_is_read_within_its_bounds)
 	}
 }
 
+/* ---- where the collector is entered ---------------------------------------------------- */
+
+enum { FLAGS = 0x10, NOT = 1000 };
+
+/* The place, or NOT. The sanitizer watches the end. */
+static size_t decode_flag(const uint8_t *code, size_t n, bool set, size_t from)
+{
+	uint8_t *copy = malloc(n);
+	size_t at = 0;
+	bool found;
+
+	if (copy == NULL)
+		abort();
+	memcpy(copy, code, n);
+	found = ruby_during_gc_decode(copy, n, FLAGS, set, from, &at);
+	free(copy);
+	return found ? at : NOT;
+}
+
+#define FLAG(set, ...)                                                                             \
+	decode_flag((const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__}), set, 0)
+
+TEST(the_flag_is_set_and_cleared_in_memory)
+{
+	CHECK_EQ(FLAG(true, 0x80, 0x4d, 0x10, 0x20), 3);              /* orb $0x20,0x10(%rbp) */
+	CHECK_EQ(FLAG(true, 0x90, 0x41, 0x80, 0x4e, 0x10, 0x20), 5);  /* (%r14) */
+	CHECK_EQ(FLAG(true, 0x41, 0x80, 0x4c, 0x24, 0x10, 0x20), 5);  /* (%r12) */
+	CHECK_EQ(FLAG(false, 0x80, 0x65, 0x10, 0xdf), 3);             /* andb $0xdf,0x10(%rbp) */
+	CHECK_EQ(FLAG(false, 0x41, 0x80, 0x64, 0x24, 0x10, 0xdf), 5); /* (%r12) */
+}
+
+TEST(the_flag_is_changed_in_a_register_that_is_stored)
+{
+	/* or $0x20,%eax; mov %al,0x10(%rbx) */
+	CHECK_EQ(FLAG(true, 0x83, 0xc8, 0x20, 0x88, 0x43, 0x10), 2);
+	/* or $0x20,%al; mov %al,0x10(%r12) */
+	CHECK_EQ(FLAG(true, 0x0c, 0x20, 0x41, 0x88, 0x44, 0x24, 0x10), 1);
+	/* or $0x20,%r8d; nop; mov %r8b,0x10(%rbp) */
+	CHECK_EQ(FLAG(true, 0x41, 0x83, 0xc8, 0x20, 0x90, 0x44, 0x88, 0x45, 0x10), 3);
+	/* and $0xffffffdf,%edx; mov %dl,0x10(%rax) */
+	CHECK_EQ(FLAG(false, 0x83, 0xe2, 0xdf, 0x88, 0x50, 0x10), 2);
+}
+
+TEST(another_field_bit_register_or_operation_is_not_the_flag)
+{
+	CHECK_EQ(FLAG(true, 0x80, 0x4d, 0x18, 0x20), NOT);
+	CHECK_EQ(FLAG(true, 0x80, 0x4d, 0x10, 0x10), NOT);
+	CHECK_EQ(FLAG(true, 0x80, 0x65, 0x10, 0x20), NOT);  /* and */
+	CHECK_EQ(FLAG(true, 0x80, 0x7d, 0x10, 0x20), NOT);  /* cmpb */
+	CHECK_EQ(FLAG(true, 0xf6, 0x45, 0x10, 0x20), NOT);  /* testb */
+	CHECK_EQ(FLAG(false, 0x80, 0x4d, 0x10, 0xdf), NOT); /* or */
+	/* or $0x20,%eax; mov %cl,0x10(%rbx): another register */
+	CHECK_EQ(FLAG(true, 0x83, 0xc8, 0x20, 0x88, 0x4b, 0x10), NOT);
+	/* or $0x20,%r8d; mov %al,0x10(%rbp) */
+	CHECK_EQ(FLAG(true, 0x41, 0x83, 0xc8, 0x20, 0x88, 0x45, 0x10), NOT);
+	/* or $0x20,%eax; mov 0x10(%rbx),%al: a load */
+	CHECK_EQ(FLAG(true, 0x83, 0xc8, 0x20, 0x8a, 0x43, 0x10), NOT);
+	/* or $0x20,%eax; mov %eax,0x10(%rbx); orl $0x20,0x10(%rbx): numbers, not bits */
+	CHECK_EQ(FLAG(true, 0x83, 0xc8, 0x20, 0x89, 0x43, 0x10), NOT);
+	CHECK_EQ(FLAG(true, 0x83, 0x4b, 0x10, 0x20, 0x90), NOT);
+	CHECK_EQ(FLAG(true, 0x83, 0xc8, 0x20), NOT);
+	CHECK_EQ(FLAG(true, 0x20), NOT);
+}
+
+TEST(each_change_of_the_flag_is_found)
+{
+	static const uint8_t code[] = {0x20, 0x80, 0x4d, 0x10, 0x20, 0x20, 0x80, 0x4b, 0x10, 0x20};
+
+	CHECK_EQ(decode_flag(code, sizeof(code), true, 0), 4);
+	CHECK_EQ(decode_flag(code, sizeof(code), true, 5), 9);
+	CHECK_EQ(decode_flag(code, sizeof(code), true, 10), NOT);
+	for (size_t n = 1; n < 5; n++)
+		CHECK_EQ(decode_flag(code, n, true, 0), n == 5 ? 4 : NOT);
+}
+
+/* ---- in real libraries -------------------------------------------------------------------- */
+
+/*
+ * The collector is entered by four functions that are no part of Ruby's interface: gc.c, gc_start,
+ * gc_rest, rb_objspace_call_finalizer, and heap_prepare (3.1) or gc_continue (3.3), with gc_enter
+ * and gc_exit inlined. What asks for memory or for a collection is none of them.
+ */
+static void check_gc_entries(struct runtime *rt)
+{
+	static const char *const askers[] = {"rb_gc", "rb_gc_start", "rb_newobj_of", "ruby_xmalloc",
+	        "ruby_xrealloc2", "rb_wb_protected_newobj_of", "rb_class_new_instance_pass_kw",
+	        "rb_ary_push", "rb_memerror", "rb_gc_mark", "rb_during_gc"};
+	size_t nr = 0;
+
+	rt->proc.objspace_flags = FLAGS;
+	ruby_gc_entries_find(rt);
+	for (size_t i = 0; i < rt->nr_gc_entries; i++) {
+		const struct dso_symbol *sym = dso_function_at(rt->dso, rt->gc_entries[i]);
+		uint64_t start, end;
+		uint8_t *code;
+		size_t at;
+
+		CHECK(dso_fde_at(rt->dso, rt->gc_entries[i], &start, &end));
+		CHECK_EQ(start, rt->gc_entries[i]);
+		CHECK(sym == NULL || !sym->dynamic);
+		/* A part that was moved out sets no flag. */
+		code = malloc(end - start);
+		REQUIRE(code != NULL);
+		CHECK_EQ(dso_read(rt->dso, start, code, end - start), 0);
+		nr += ruby_during_gc_decode(code, end - start, FLAGS, true, 0, &at);
+		free(code);
+	}
+	CHECK_EQ(nr, 4);
+	for (size_t i = 0; i < ARRAY_SIZE(askers); i++) {
+		const struct dso_symbol *sym = dso_find_symbol(rt->dso, askers[i]);
+
+		REQUIRE(sym != NULL);
+		CHECK(!ruby_enters_gc(rt, sym->vaddr));
+	}
+}
+
 /* Two functions push the frames of C functions: vm_call_cfunc_with_frame and
  * vm_call0_cfunc_with_frame; each calls once. */
 static void check_library(const char *path)
@@ -94,15 +211,16 @@ static void check_library(const char *path)
 		first = start;
 	}
 	CHECK(dso_text_segment(rt.dso, 0, &vaddr, &size));
+	check_gc_entries(&rt);
 	dso_cache_free(cache);
 }
 
-TEST(ruby_3_1_calls_c_functions_at_two_places)
+TEST(ruby_3_1_calls_c_functions_at_two_places_and_enters_the_collector_in_four)
 {
 	check_library("/usr/lib/x86_64-linux-gnu/libruby-3.1.so.3.1");
 }
 
-TEST(ruby_3_3_calls_c_functions_at_two_places)
+TEST(ruby_3_3_calls_c_functions_at_two_places_and_enters_the_collector_in_four)
 {
 	check_library("build/rubies/3.3/usr/lib/x86_64-linux-gnu/libruby-3.3.so.3.3");
 }

@@ -111,6 +111,31 @@ static void natives_free(struct natives *n)
 	munmap(n, sizeof(*n));
 }
 
+/*
+ * The stack at the collector's own event that says that it was entered, until the event that it was
+ * left. What the two stacks have in common calls the collector or is its entry: the innermost
+ * common activation is the function that entered it, whatever its name and on any build. NULL: it
+ * does not run.
+ */
+static struct natives *gc_entered;
+
+/* Which of n's frames entered the collector: it goes on elsewhere than where it raised the event,
+ * while each frame outside of it still is in the same call. n->nr: none. */
+static size_t gc_entry(const struct natives *n)
+{
+	const struct natives *e = gc_entered;
+
+	for (size_t i = 1; e && i <= n->nr && i <= e->nr; i++) {
+		const struct native *now = &n->frame[n->nr - i], *then = &e->frame[e->nr - i];
+
+		if (now->cfa != then->cfa)
+			break;
+		if (now->pc != then->pc)
+			return n->nr - i;
+	}
+	return n->nr;
+}
+
 static int is_site(uint64_t pc)
 {
 	for (unsigned i = 0; i < nr_sites; i++)
@@ -195,6 +220,7 @@ static void place_print(int k, const struct natives *n, const char *ruby, const 
 	uint64_t h = hash_bytes(14695981039346656037ULL, ruby, strlen(ruby));
 	struct text t = {0};
 	long tid = syscall(SYS_gettid);
+	size_t entry = gc_entry(n);
 
 	for (size_t i = 1; i < n->nr; i++) /* [0] is the place itself: its pc moves */
 		h = hash_bytes(h, &n->frame[i].pc, sizeof(n->frame[i].pc));
@@ -217,7 +243,9 @@ static void place_print(int k, const struct natives *n, const char *ruby, const 
 		        "\"mark\":\"%s\",",
 		        (unsigned long long)f->pc, (unsigned long long)f->cfa,
 		        (unsigned long long)f->func, f->func_sz, f->interrupted ? "true" : "false",
-		        is_site(f->pc) ? "site" : "");
+		        i == entry       ? "gc"
+		        : is_site(f->pc) ? "site"
+		                         : "");
 		text_add(&t, "\"name\":%s%s%s,\"lib\":\"%s\"}%s", name ? "\"" : "",
 		        name ? name : "null", name ? "\"" : "", found ? info.dli_fname : "",
 		        i ? "," : "");
@@ -590,10 +618,29 @@ static VALUE collected_alloc(VALUE klass)
 	return rb_data_typed_object_wrap(klass, malloc(1), &collected_type);
 }
 
+static void gc_event(VALUE tp, void *data)
+{
+	int entered = rb_tracearg_event_flag(rb_tracearg_from_tracepoint(tp)) ==
+	              RUBY_INTERNAL_EVENT_GC_ENTER;
+
+	if (gc_entered)
+		natives_free(gc_entered);
+	gc_entered = entered && (armed.mark_k >= 0 || armed.free_k >= 0) ? natives_new() : NULL;
+	KEEP_FRAME;
+}
+
 /* Truth.arm_mark(k), Truth.arm_free(k): on the line that will collect. What the collector is set
  * off by (a C function's frame, say) is added by describe_next in lib/truth_case.rb. */
 static VALUE truth_arm(VALUE self, VALUE what, VALUE k, VALUE json)
 {
+	static VALUE events;
+
+	if (!events) {
+		events = rb_tracepoint_new(0,
+		        RUBY_INTERNAL_EVENT_GC_ENTER | RUBY_INTERNAL_EVENT_GC_EXIT, gc_event, NULL);
+		rb_gc_register_address(&events);
+		rb_tracepoint_enable(events);
+	}
 	if (rb_sym2id(what) == rb_intern("mark")) {
 		armed.mark_ruby = strdup(StringValueCStr(json));
 		armed.mark_k = place_number(k);
@@ -604,9 +651,92 @@ static VALUE truth_arm(VALUE self, VALUE what, VALUE k, VALUE json)
 	return Qtrue;
 }
 
+static int is_armed(void)
+{
+	return armed.mark_k >= 0 || armed.free_k >= 0;
+}
+
 static VALUE truth_armed_p(VALUE self)
 {
-	return armed.mark_k >= 0 || armed.free_k >= 0 ? Qtrue : Qfalse;
+	return is_armed() ? Qtrue : Qfalse;
+}
+
+/* Truth.collect(:how): an extension sets the collector off, by asking for what :how says until what
+ * was armed has burned. */
+static KEPT void collect_str(void)
+{
+	rb_str_new(NULL, 100);
+	KEEP_FRAME;
+}
+
+/* What is freed again does not count. */
+static void *taken[1024];
+static size_t nr_taken;
+
+static KEPT void collect_xmalloc(void)
+{
+	if (nr_taken == sizeof(taken) / sizeof(taken[0]))
+		abort();
+	taken[nr_taken++] = xmalloc(1 << 20);
+	KEEP_FRAME;
+}
+
+static KEPT void collect_gc_start(void)
+{
+	rb_gc_start();
+	KEEP_FRAME;
+}
+
+static KEPT void collect_gc(void)
+{
+	rb_gc();
+	KEEP_FRAME;
+}
+
+static KEPT void collect_data(void)
+{
+	static const rb_data_type_t type = {.wrap_struct_name = "collected without a word"};
+
+	rb_data_typed_object_zalloc(rb_cObject, 64, &type);
+	KEEP_FRAME;
+}
+
+/* An allocation without the GVL: the collector takes it. */
+static void *collect_unlocked(void *arg)
+{
+	collect_xmalloc();
+	KEEP_FRAME;
+	return NULL;
+}
+
+static KEPT void collect_nogvl(void)
+{
+	rb_thread_call_without_gvl(collect_unlocked, NULL, NULL, NULL);
+	KEEP_FRAME;
+}
+
+static VALUE truth_collect(VALUE self, VALUE how)
+{
+	static const struct {
+		const char *how;
+		void (*f)(void);
+	} hows[] = {
+	        {"str", collect_str},
+	        {"xmalloc", collect_xmalloc},
+	        {"gc_start", collect_gc_start},
+	        {"gc", collect_gc},
+	        {"data", collect_data},
+	        {"nogvl", collect_nogvl},
+	};
+	const char *name = rb_id2name(rb_sym2id(how));
+
+	for (size_t i = 0; i < sizeof(hows) / sizeof(hows[0]); i++)
+		while (strcmp(hows[i].how, name) == 0 && is_armed())
+			hows[i].f();
+	while (nr_taken)
+		xfree(taken[--nr_taken]);
+	KEEP_FRAME;
+	return Qnil;
 }
 
 /* ---- system calls
@@ -830,6 +960,14 @@ static void tell_static_names(void)
 	        NAME(nogvl_gvl),
 	        NAME(truth_nogvl_gvl),
 	        NAME(burn_armed),
+	        NAME(collect_str),
+	        NAME(collect_xmalloc),
+	        NAME(collect_gc_start),
+	        NAME(collect_gc),
+	        NAME(collect_data),
+	        NAME(collect_unlocked),
+	        NAME(collect_nogvl),
+	        NAME(truth_collect),
 	        NAME(truth_getppid),
 	        NAME(blocking_read),
 	        NAME(truth_read),
@@ -901,6 +1039,7 @@ void Init_truth(void)
 	rb_define_singleton_method(mod, "nogvl_gvl", truth_nogvl_gvl, 0);
 	rb_define_singleton_method(mod, "arm", truth_arm, 3);
 	rb_define_singleton_method(mod, "armed?", truth_armed_p, 0);
+	rb_define_singleton_method(mod, "collect", truth_collect, 1);
 	rb_define_singleton_method(mod, "getppid", truth_getppid, 2);
 	rb_define_singleton_method(mod, "read", truth_read, 3);
 	rb_define_singleton_method(mod, "nanosleep", truth_nanosleep, 3);

@@ -64,6 +64,8 @@ class CaseCheck
         problems << "place #{place}: stated #{want}" << "  Ruby says #{have}" if want && want != have
         line = facts["lines"] && facts["lines"][place.to_s]
         problems << "place #{place}: line #{line} stated, Ruby says #{shown.last['line']}" if line && line != shown.last["line"]
+        collects = (facts["gc_places"] || []).include?(place)
+        problems << "place #{place}: collecting is #{collects}, the collector says #{!collects}" if collects != !expected.gc_entry.nil?
         least = facts["at_least_native"]
         count = expected.entries.count { |e| !e.ruby? } + expected.loop_pcs.size
         problems << "place #{place}: only #{count} native frames" if least && count < least
@@ -89,7 +91,7 @@ class CaseCheck
       stacks = by_place[place] || []
       total = stacks.sum { |s| s["samples"] }
       label = variants.first.ruby.last(2).map { |f| f["name"] }.join(" > ")
-      wrong = stacks.filter_map { |s| compare(s, variants, facts) }
+      wrong = stacks.filter_map { |s| compare(s, variants) }
       bad = wrong.sum { |s, _| s["samples"] }
       details = wrong.sort_by { |s, _| -s["samples"] }.first(2).flat_map { |_, c| c.diff }
       details.unshift("#{bad} of #{total} samples differ") if bad.positive?
@@ -99,31 +101,18 @@ class CaseCheck
   end
 
   # nil when the stack equals one of the variants, else [stack, the nearest comparison].
-  def compare(stack, variants, facts)
+  def compare(stack, variants)
     mine = variants.select { |v| v.tid == stack["thread"]["tid"] }
     return [stack, Nobody.new("thread #{stack['thread']['tid']} was never at this place")] if mine.empty?
     tries = mine.map { |v| Comparison.new(v, stack) }
     best = tries.find(&:same?) || tries.max_by(&:equal_frames)
-    return [stack, best] unless best.same?
-    return nil if best.helping?
-    gc = (facts["gc_places"] || []).include?(place_of(stack))
-    problem = gc_problem(stack, gc)
-    problem ? [stack, Nobody.new(problem)] : nil
+    best.same? ? nil : [stack, best]
   end
 
   Nobody = Struct.new(:message) do
     def diff
       [message]
     end
-  end
-
-  # Where the collector runs there is one frame of kind gc, above all Ruby frames; elsewhere none.
-  def gc_problem(stack, wanted)
-    at = stack["frames"].each_index.select { |i| stack["frames"][i]["kind"] == "gc" }
-    return at.any? ? "a gc frame where nothing is collected" : nil unless wanted
-    return "#{at.size} gc frames, 1 expected" if at.size != 1
-    last_ruby = stack["frames"].rindex { |f| Recording::RUBY_KINDS.include?(f["kind"]) }
-    at[0] > last_ruby ? nil : "the gc frame stands below a Ruby frame"
   end
 
   # A leaf without CFI: the Ruby part is whole while the native part says that it is cut.

@@ -4,7 +4,8 @@ require "json"
 # The stack that must be seen at one place: what the program printed, merged into one list, root first.
 class Expected
   # ruby: a Ruby or C-function frame by name; otherwise a native frame by pc
-  Entry = Struct.new(:kind, :name, :path, :line, :first_line, :pc, :func, :lib, :exact_pc, :leaf, keyword_init: true) do
+  Entry = Struct.new(:kind, :name, :path, :line, :first_line, :pc, :func, :lib, :exact_pc, :leaf, :enters_gc,
+                     keyword_init: true) do
     def ruby?
       kind != "native"
     end
@@ -31,6 +32,11 @@ class Expected
 
   def leaf_name
     @entries.last.name
+  end
+
+  # The native frame that entered the collector, if it runs: the collector's frame stands directly outside of it.
+  def gc_entry
+    @entries.find(&:enters_gc)
   end
 
   private
@@ -78,7 +84,7 @@ class Expected
         take(ruby, i, "ruby", ruby.take_while { |f| f["kind"] == "ruby" && f["at"] == i }.size)
       else
         @entries << Entry.new(kind: "native", name: frame["name"], pc: frame["pc"], func: frame["func"], lib: frame["lib"],
-                              exact_pc: frame["signal"], leaf: i == @native.size - 1)
+                              exact_pc: frame["signal"], leaf: i == @native.size - 1, enters_gc: frame["mark"] == "gc")
       end
     end
     raise Wrong, "place #{@place}: frames left over: #{ruby.map { |f| f['name'] }}:\n#{explain}" if ruby.any?
@@ -114,6 +120,8 @@ module Perfect
       next { "kind" => e.kind, "name" => e.name, "path" => e.path, "line" => e.line, "first_line" => e.first_line } if e.ruby?
       { "kind" => "native", "name" => e.name || "#{File.basename(e.lib)}+0x10", "address" => format("0x%x", e.pc), "library" => e.lib }
     end
+    gc = expected.entries.index(&:enters_gc)
+    frames.insert(gc, { "kind" => "gc", "name" => "(GC marking)" }) if gc
     expected.loop_pcs.each { |pc| frames.insert(1, { "kind" => "native", "name" => "vm_exec_core", "address" => format("0x%x", pc) }) }
     { "frames" => frames, "outcome" => "exact", "samples" => 1, "thread" => { "tid" => expected.tid } }
   end
@@ -121,8 +129,13 @@ module Perfect
   # Small wrongs, each of which must be noticed.
   def self.wrongs(stack)
     frames = stack["frames"]
-    ruby = frames.each_index.select { |i| frames[i]["kind"] != "native" }
+    ruby = frames.each_index.select { |i| !%w[native gc].include?(frames[i]["kind"]) }
+    gc = frames.index { |f| f["kind"] == "gc" }
     wrong = {}
+    wrong["a collector's frame"] = frames[0..-2] + [{ "kind" => "gc" }] + frames[-1..] unless gc
+    wrong["the collector's frame missing"] = frames.reject { |f| f["kind"] == "gc" } if gc
+    wrong["the collector's frame one place out"] = swap(frames, gc - 1, gc) if gc
+    wrong["the collector's frame one place in"] = swap(frames, gc, gc + 1) if gc
     i = ruby.rindex { |j| frames[j] != frames[j + 1] }
     i = ruby[i]
     wrong["a Ruby frame missing"] = frames.reject.with_index { |_, j| j == i }
@@ -243,12 +256,27 @@ class Comparison
     end
     return "#{@loops} frames of the interpreter's loop, #{@expected.loop_pcs.size} expected" if @loops != @expected.loop_pcs.size
     unnamed = @loop_names - ["vm_exec_core"]
+    misplaced = gc_problem
+    return misplaced if misplaced && !helping?
     return "the interpreter's loop is called #{unnamed.join(' ')}" if unnamed.any?
     return "above the place: #{@above.map { |f| f['name'] }}" unless above?
     # Above the place other code may have been caught pushing a frame.
     return nil if helping?
     return "outcome #{@stack['outcome']} #{@stack['reason']} instead of #{outcome}" if @stack["outcome"] != outcome
     nil
+  end
+
+  # Where the collector runs one frame of kind gc stands directly outside of the function that entered it; elsewhere none.
+  def gc_problem
+    frames = @stack["frames"]
+    at = frames.each_index.select { |i| frames[i]["kind"] == "gc" }
+    want = @expected.gc_entry
+    return at.any? ? "a gc frame where nothing is collected" : nil unless want
+    return "#{at.size} gc frames, 1 expected" if at.size != 1
+    inside = frames[at[0] + 1]
+    return nil if inside && inside["kind"] == "native" && pc_is?(inside, want.pc)
+    is = frames.index { |f| f["kind"] == "native" && pc_is?(f, want.pc) }
+    "the gc frame stands #{is - at[0]} frames outside of #{show(frames[is])}"
   end
 
   def allowed_above?(frame)
