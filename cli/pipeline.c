@@ -306,13 +306,15 @@ static void name_interp_frames(struct held *h)
 		h->interps[i].func_addr = h->infos[i].func_addr;
 		if (h->infos[i].flags & (INTERP_UNVERIFIED | INTERP_UNREADABLE))
 			h->unverified = true;
-		/* A frame that is not shown still is a frame to the stitcher. */
+		/* A frame that is not shown still is a frame to the stitcher, and may itself be a
+		 * body whose next frame is not shown (vm_backtrace.c,
+		 * rb_ec_partial_backtrace_object, skip_next_frame, v3_4_0). */
 		if (desc.class == INTERP_CODE) {
 			if (skip)
 				stand_for(body, &h->infos[i].frame);
 			else
 				body = &h->infos[i].frame;
-			skip = !skip && (h->infos[i].flags & INTERP_SKIP_NEXT);
+			skip = h->infos[i].flags & INTERP_SKIP_NEXT;
 		}
 	}
 	/* A C function has no line of its own: it is the line that called it, as in Ruby's
