@@ -318,9 +318,10 @@ static void name_interp_frames(struct held *h)
 		}
 	}
 	/* A C function has no line of its own: it is the line that called it, as in Ruby's
-	 * backtraces. */
+	 * backtraces. If that is not known, neither is this. */
 	const char *path = NULL;
 	uint32_t line = 0;
+	uint16_t approx = 0;
 
 	for (size_t i = s->nr_interp; i-- > 0;) {
 		struct frame *f = &h->infos[i].frame;
@@ -329,9 +330,11 @@ static void name_interp_frames(struct held *h)
 			path = f->path;
 			line = f->line;
 			h->inexact_line |= is_line_inexact(f);
+			approx = f->flags & FRAME_F_APPROX;
 		} else if (h->interps[i].class == STITCH_C) {
 			f->path = path;
 			f->line = line;
+			f->flags |= approx;
 		}
 	}
 }

@@ -32,7 +32,8 @@ enum frame_role {
 
 enum {
 	FRAME_F_INLINED = 1, /* inlined into the frame below it (its caller) */
-	FRAME_F_APPROX = 2,  /* the line may be another of the same function (JIT leaf) */
+	FRAME_F_APPROX = 2,  /* the line is unknown, or may be another of the same function (JIT
+	                        leaf) */
 };
 
 struct frame {

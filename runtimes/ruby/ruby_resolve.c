@@ -217,9 +217,12 @@ void ruby_frame_class(
 {
 	uint32_t magic = f->flags & VM_FRAME_MAGIC_MASK;
 	struct interp_desc d = {.class = INTERP_HIDDEN};
+	/* YJIT of 3.1 pushes methods without writing their pc, which is what a C function's frame
+	 * left there until the first call (yjit_codegen.c, gen_send_iseq, v3_1_0). The other frames
+	 * are pushed with the pc of their first instruction. A C function that is called by
+	 * rb_vm_call_cfunc (Init_xxx of a library) has a TOP frame without a pc. */
+	bool runs = f->pc != 0 || magic == VM_FRAME_MAGIC_METHOD || magic == VM_FRAME_MAGIC_BLOCK;
 
-	/* A C function that is called by rb_vm_call_cfunc (Init_xxx of a library) has a TOP frame
-	 * without a pc. */
 	if (f->extra & INTERP_F_EP_FAULT && f->flags == 0)
 		d.class = f->code != 0 && f->pc != 0 ? INTERP_CODE : INTERP_HIDDEN;
 	else if (magic == VM_FRAME_MAGIC_CFUNC)
@@ -228,15 +231,15 @@ void ruby_frame_class(
 		d.c_call = 1;
 	else if (magic == VM_FRAME_MAGIC_TOP && f->pc == 0)
 		d.c_call = 1;
-	else if (magic != VM_FRAME_MAGIC_DUMMY && f->code != 0 && f->pc != 0)
+	else if (magic != VM_FRAME_MAGIC_DUMMY && f->code != 0 && runs)
 		d.class = INTERP_CODE;
 	/* rb_vm_call_cfunc and the dummy frames carry FINISH without an activation of vm_exec. */
-	d.ends_run =
-	        (f->flags & VM_FRAME_FLAG_FINISH) && magic != VM_FRAME_MAGIC_DUMMY && f->pc != 0;
+	d.ends_run = (f->flags & VM_FRAME_FLAG_FINISH) && magic != VM_FRAME_MAGIC_DUMMY && runs;
 	*out = d;
 }
 
-/* The line that runs: pc is behind the instruction (vm_backtrace.c, calc_pos). */
+/* The line that runs: pc is behind the instruction (vm_backtrace.c, calc_pos). None where the pc is
+ * not one of this code: the JIT's code has not written it yet. */
 static void resolve_line(const struct runtime *rt, const struct interp_frame *f, bool leaf,
         const struct code *c, struct frame *out)
 {
@@ -246,7 +249,6 @@ static void resolve_line(const struct runtime *rt, const struct interp_frame *f,
 	if (jit && (f->extra & INTERP_F_JIT))
 		out->kind = FRAME_INTERP_JIT;
 	if (f->pc < c->encoded || pos > c->size) {
-		out->line = c->first_line;
 		out->flags |= FRAME_F_APPROX;
 		return;
 	}
