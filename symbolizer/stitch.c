@@ -155,6 +155,16 @@ struct segment {
 	bool has_entry;
 };
 
+/* Is the function that of the outermost of the C frames [lo, hi)? */
+static bool is_outermost_c(const struct stitcher *st, size_t lo, size_t hi, uint64_t func_addr)
+{
+	const struct stitch_interp *interps = st->in->interps;
+
+	while (hi > lo && interps[hi - 1].class != STITCH_C)
+		hi--;
+	return hi > lo && func_addr != 0 && interps[hi - 1].func_addr == func_addr;
+}
+
 /*
  * The natives [lo, hi) above the loop, and the C frames [c_lo, c_hi) that stand among them.
  * caller_seen: the loop or the root is there, so that no call site was cut off.
@@ -175,6 +185,12 @@ static void place_c_frames(
 	st->jit_callee = SIZE_MAX;
 	st->any_call = false;
 	nr_sites = sites_count(st, site_lo, hi);
+	if (hi > site_lo && hi < st->in->nr_natives && st->in->natives[hi].role == STITCH_JIT &&
+	        !called_from_site(st, hi - 1) && nr_c > nr_sites &&
+	        is_outermost_c(st, c_lo, c_hi, st->in->natives[hi - 1].func_addr)) {
+		st->jit_callee = hi - 1;
+		nr_sites++;
+	}
 	/* While a function returns, the interpreter handles interrupts before it pops the frame
 	 * (vm_pop_frame): what runs then is inside of the frame too. */
 	if (nr_sites < nr_c) {
@@ -184,8 +200,8 @@ static void place_c_frames(
 		else
 			st->any_call = false;
 	}
-	/* A JIT calls C functions and helpers of its own alike; one C frame more than there are
-	 * sites is what tells. */
+	/* A JIT calls C functions and helpers of its own alike; if it is not the function's address
+	 * that tells, then one C frame more than there are sites. */
 	if (hi > site_lo && hi < st->in->nr_natives && nr_c == nr_sites + 1 &&
 	        st->in->natives[hi].role == STITCH_JIT && !called_from_site(st, hi - 1)) {
 		st->jit_callee = hi - 1;

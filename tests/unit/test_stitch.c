@@ -214,6 +214,31 @@ TEST(a_c_function_that_jumped_into_the_interpreter_stands_before_it)
 	check_order();
 }
 
+/* Of a helper that the JIT calls it could be that function as well. */
+TEST(a_c_function_called_by_the_jit_is_told_by_its_address_before_calls_that_may_be_one)
+{
+	struct stitch_sites sites = {0};
+
+	sites.addr[0] = SITE_PC;
+	sites.func_addr[0] = SITE_FUNC;
+	sites.nr = 1;
+	sites.complete = true;
+	start_program();
+	entry();
+	native(STITCH_JIT, 0, 0x70000000, false);
+	interp(STITCH_CODE, 0, true);
+	interp(STITCH_C, 0x200000, false);
+	plain(0x200000);
+	plain(0x8000);
+	c_call(0x9000, 0x9000);
+	native(STITCH_PLAIN, SITE_FUNC, SITE_PC + 0x40, true); /* calls something else */
+	plain(0xa000);
+	entry();
+	interp(STITCH_CODE, 0, true);
+	CHECK_EQ(run(&sites), STITCH_EXACT);
+	check_order();
+}
+
 TEST(a_c_function_called_by_the_jit_stands_above_the_jits_code)
 {
 	struct stitch_sites sites = {.addr = {SITE_PC}, .nr = 1, .complete = true};
