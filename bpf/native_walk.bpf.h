@@ -299,16 +299,17 @@ static __always_inline __u32 native_walk_step(struct scratch *s, struct rprof_ma
 {
 	__u64 pc = unwind_lookup_pc(&s->u), dist = s->u.fp - s->u.sp;
 	const struct rprof_mapping *m;
-	int at, result;
+	int at, result, is_jit;
 	__u32 cut = WALK_NO_CFI;
 
 	s->step = 0;
 	if (!native_rule_cached(s, pc)) {
 		at = mapping_find(s, maps, pc);
-		if (at < 0)
-			return WALK_NO_MAPPING;
 		m = &maps->m[at & (RPROF_MAX_MAPPINGS - 1)];
-		if (m->kind != MAPPING_TABLE)
+		is_jit = at < 0 ? s->has_ruby && ruby_is_jit(s, pc) : m->kind == MAPPING_JIT;
+		if (at < 0 && !is_jit)
+			return WALK_NO_MAPPING;
+		if (is_jit || m->kind != MAPPING_TABLE)
 			goto no_table;
 		if (native_rule(s, m, pc) != WALK_NONE)
 			return WALK_NO_CFI;
@@ -316,7 +317,7 @@ static __always_inline __u32 native_walk_step(struct scratch *s, struct rprof_ma
 	result = native_rule_step(s);
 	goto stepped;
 no_table:
-	if (m->kind == MAPPING_JIT && s->has_ruby) {
+	if (is_jit && s->has_ruby) {
 		cut = WALK_JIT;
 		result = ruby_step_jit(s);
 	} else {

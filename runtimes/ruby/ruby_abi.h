@@ -150,6 +150,8 @@ struct ruby_proc {
 	/* code, absolute addresses: [lo, hi) */
 	uint64_t vm_exec_lo, vm_exec_hi;
 	uint64_t vm_core_lo, vm_core_hi;
+	uint64_t text_lo, text_hi; /* the interpreter's whole code */
+	uint64_t jit_lo, jit_sz;   /* what the JIT has reserved; 0: none */
 };
 
 #endif

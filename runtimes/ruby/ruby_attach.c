@@ -611,6 +611,17 @@ static size_t find_callers(const struct runtime *rt, uint64_t callee, uint64_t v
 	}
 	return nr;
 }
+/* The executable segment that vaddr is in. */
+static void find_text(struct runtime *rt, uint64_t vaddr)
+{
+	uint64_t lo, size;
+
+	for (size_t i = 0; dso_text_segment(rt->dso, i, &lo, &size); i++)
+		if (vaddr - lo < size) {
+			rt->proc.text_lo = lo + rt->bias;
+			rt->proc.text_hi = lo + size + rt->bias;
+		}
+}
 
 static int find_loop(struct runtime *rt, uint64_t insn, struct err *err)
 {
@@ -662,6 +673,7 @@ static int find_loop(struct runtime *rt, uint64_t insn, struct err *err)
 	rt->proc.vm_exec_hi = hi + rt->bias;
 	rt->proc.vm_core_lo = core_lo + rt->bias;
 	rt->proc.vm_core_hi = core_hi + rt->bias;
+	find_text(rt, lo);
 	return 0;
 }
 
@@ -783,6 +795,10 @@ int ruby_attach(const struct target *target, const struct maps *maps, struct dso
 		goto out;
 	fill_proc(rt);
 	find_jit(rt, maps);
+	if (rt->nr_jit > 0) {
+		rt->proc.jit_lo = rt->jit[0].lo;
+		rt->proc.jit_sz = rt->jit[0].hi - rt->jit[0].lo;
+	}
 	rc = ruby_cache_new(&rt->cache);
 	if (rc != 0) {
 		rc = err_set(err, rc, "out of memory");

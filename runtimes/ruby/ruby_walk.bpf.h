@@ -12,6 +12,7 @@
 #define RUBY_WALK_BPF_H
 
 #include "bpf/capture.bpf.h"
+#include "runtimes/ruby/ruby_jit_abi.h"
 
 enum {
 	RUBY_MAX_CFP_SZ = 128,
@@ -606,30 +607,44 @@ out:
 		count(COUNTER_UNSENT);
 }
 
-static __always_inline int ruby_is_vm_code(const struct scratch *s, __u64 pc)
+/* What the JIT has reserved it makes executable piece by piece, which nothing tells us of. */
+static __always_inline int ruby_is_jit(const struct scratch *s, __u64 pc)
 {
-	return (pc > s->ruby.vm_exec_lo && pc < s->ruby.vm_exec_hi) ||
-	       (pc > s->ruby.vm_core_lo && pc < s->ruby.vm_core_hi);
+	return pc - s->ruby.jit_lo < s->ruby.jit_sz;
+}
+
+/* Is it behind an indirect call in the interpreter's code? vm_exec and vm_exec_core call the JIT's
+ * code, and what the compiler has not put into them (vm_sendish of Debian's 3.1). */
+static __always_inline int ruby_calls_jit(struct scratch *s, __u64 ra)
+{
+	__u64 before;
+
+	if (ra - 8 < s->ruby.text_lo || ra >= s->ruby.text_hi)
+		return 0;
+	return user_read(s, ra - 8, &before) == 0 && ruby_jit_is_called(before);
 }
 
 /*
- * Out of YJIT's code, which has no CFI: the entry pushes three registers, and rbp is left alone
- * (yjit_entry_prologue, 3.1 to 4.0), so the return address lies at sp + 24. A helper's arguments
- * may have been pushed above: then the first word that returns into vm_exec or vm_exec_core, which
- * nothing else on a JIT frame can.
+ * Out of YJIT's code, which has no CFI: the return address lies above the three registers that the
+ * entry pushes. Values of the language may have been pushed above those, for the time of a call:
+ * then it is the first word that could be one, which none of them can.
  */
 SUBPROGRAM int ruby_step_jit(struct scratch *s)
 {
-	__u64 ra = 0;
+	__u64 ra = 0, code;
+	int word = RUBY_JIT_SAVED;
 
 	if (!s)
 		return UNWIND_STEP_UNREADABLE;
-	for (int word = 3; word < 64; word++) {
+	/* The leaf may be where they are pushed or popped. */
+	if (s->u.interrupted && user_read(s, s->u.pc, &code) == 0)
+		word = ruby_jit_saved(code);
+	for (; word < 64; word++) {
 		if (stack_read(s, s->u.sp + word * 8, &ra))
 			return UNWIND_STEP_UNREADABLE;
-		if (ruby_is_vm_code(s, ra)) {
+		if (ruby_calls_jit(s, ra)) {
 			/* The first word that it may be: that word alone decides. */
-			s->step = word == 3 ? KEPT_STEP_SIMPLE : 0;
+			s->step = word == RUBY_JIT_SAVED ? KEPT_STEP_SIMPLE : 0;
 			s->u.pc = ra;
 			s->u.sp += (word + 1) * 8;
 			s->u.interrupted = 0;
