@@ -12,6 +12,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -63,6 +64,130 @@ static unsigned long spin_rounds = 40000;
 static pthread_mutex_t out_lock = PTHREAD_MUTEX_INITIALIZER;
 static int out_fd = 1;
 
+/* ---- code of the JIT --------------------------------------------------------------------- */
+
+/*
+ * YJIT's code has no unwind information; libgcc's unwinder is given some. The entry pushes r13, r12
+ * and rbx and leaves rbp alone (yjit_codegen.c, yjit_entry_prologue, v3_1_0; codegen.rs,
+ * gen_entry_prologue, v3_3_0); a call may have pushed values of the language above those. So the
+ * return address is the first word from the fourth on that points into the interpreter's code.
+ */
+static struct range {
+	uint64_t lo, hi;
+} jit, interpreter;
+
+static int in_range(const struct range *r, uint64_t addr)
+{
+	return addr >= r->lo && addr < r->hi;
+}
+
+/* The executable part of the object that the address is in. */
+static int find_code(struct dl_phdr_info *info, size_t size, void *addr)
+{
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
+		struct range r = {
+		        info->dlpi_addr + ph->p_vaddr, info->dlpi_addr + ph->p_vaddr + ph->p_memsz};
+
+		if (ph->p_type == PT_LOAD && (ph->p_flags & PF_X) &&
+		        in_range(&r, *(uint64_t *)addr)) {
+			interpreter = r;
+			return 1;
+		}
+	}
+	return 0;
+}
+
+/* Executable memory of no file, with what is reserved behind it. */
+static void find_jit(void)
+{
+	FILE *f = fopen("/proc/self/maps", "r");
+	char line[512], prot[8];
+	uint64_t lo, hi, inode;
+	int name;
+
+	while (f && fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "%lx-%lx %7s %*x %*s %lu %n", &lo, &hi, prot, &inode, &name) != 4)
+			continue;
+		if (jit.hi && lo == jit.hi && inode == 0)
+			jit.hi = hi;
+		else if (!jit.hi && prot[2] == 'x' && inode == 0 &&
+		         (line[name] == 0 || line[name] == '\n' ||
+		                 strncmp(line + name, "[anon:Ruby", 10) == 0))
+			jit = (struct range){lo, hi};
+	}
+	if (f)
+		fclose(f);
+}
+
+extern void __register_frame(void *begin);
+
+struct __attribute__((packed)) jit_fde {
+	uint32_t cie_len, cie_id;
+	uint8_t version, augmentation, code_align, data_align, ra_reg;
+	uint8_t def_cfa_expression, expression_len;
+	uint8_t start[2]; /* DW_OP_breg7 24: rsp + 24 */
+	uint8_t load[2];  /* loop: DW_OP_dup, DW_OP_deref */
+	uint8_t const8u;  /* DW_OP_const8u */
+	uint64_t lo;
+	uint8_t compare[4]; /* DW_OP_minus, DW_OP_dup, DW_OP_lit0, DW_OP_ge */
+	uint8_t swap, const8s;
+	uint64_t size;
+	uint8_t below[2]; /* DW_OP_lt, DW_OP_and */
+	uint8_t bra;      /* to done */
+	int16_t bra_off;
+	uint8_t next[2]; /* DW_OP_plus_uconst 8 */
+	uint8_t skip;    /* to loop */
+	int16_t skip_off;
+	uint8_t done[2];   /* DW_OP_plus_uconst 8 */
+	uint8_t saved[10]; /* DW_CFA_offset of rip, r13, r12, rbx */
+	uint8_t cie_pad[4];
+	uint32_t fde_len, cie_off;
+	uint64_t pc_begin, pc_range;
+	uint32_t end;
+};
+
+/* Once, before anything is told; code: an address in the interpreter. */
+static void jit_cross(uint64_t code)
+{
+	static struct jit_fde d = {
+	        .cie_len = offsetof(struct jit_fde, fde_len) - 4,
+	        .version = 1,
+	        .code_align = 1,
+	        .data_align = 0x78, /* -8 */
+	        .ra_reg = 16,
+	        .def_cfa_expression = 0x0f,
+	        .expression_len = offsetof(struct jit_fde, saved) - offsetof(struct jit_fde, start),
+	        .start = {0x77, 24},
+	        .load = {0x12, 0x06},
+	        .const8u = 0x0e,
+	        .compare = {0x1c, 0x12, 0x30, 0x2a},
+	        .swap = 0x16,
+	        .const8s = 0x0f,
+	        .below = {0x2d, 0x1a},
+	        .bra = 0x28,
+	        .bra_off = offsetof(struct jit_fde, done) - offsetof(struct jit_fde, next),
+	        .next = {0x23, 8},
+	        .skip = 0x2f,
+	        .skip_off =
+	                -(int16_t)(offsetof(struct jit_fde, done) - offsetof(struct jit_fde, load)),
+	        .done = {0x23, 8},
+	        .saved = {0x80 | 16, 1, 0x80 | 13, 2, 0x80 | 12, 3, 0x80 | 3, 4},
+	        .fde_len = offsetof(struct jit_fde, end) - offsetof(struct jit_fde, cie_off),
+	        .cie_off = offsetof(struct jit_fde, cie_off),
+	};
+
+	find_jit();
+	if (!jit.hi || interpreter.hi)
+		return;
+	dl_iterate_phdr(find_code, &code);
+	d.lo = interpreter.lo;
+	d.size = interpreter.hi - interpreter.lo;
+	d.pc_begin = jit.lo;
+	d.pc_range = jit.hi - jit.lo;
+	__register_frame(&d);
+}
+
 /* ---- the native stack ------------------------------------------------------------------ */
 
 static _Unwind_Reason_Code add_frame(struct _Unwind_Context *ctx, void *arg)
@@ -84,7 +209,9 @@ static _Unwind_Reason_Code add_frame(struct _Unwind_Context *ctx, void *arg)
 	f->func = 0;
 	f->func_sz = 0;
 	fde = _Unwind_Find_FDE((void *)(f->pc - !before), &bases);
-	if (fde) {
+	if (in_range(&jit, f->pc)) {
+		f->func = jit.lo;
+	} else if (fde) {
 		f->func = (uint64_t)bases.func;
 		memcpy(&f->func_sz, fde + 12, 4);
 	}
@@ -243,9 +370,10 @@ static void place_print(int k, const struct natives *n, const char *ruby, const 
 		        "\"mark\":\"%s\",",
 		        (unsigned long long)f->pc, (unsigned long long)f->cfa,
 		        (unsigned long long)f->func, f->func_sz, f->interrupted ? "true" : "false",
-		        i == entry       ? "gc"
-		        : is_site(f->pc) ? "site"
-		                         : "");
+		        i == entry              ? "gc"
+		        : in_range(&jit, f->pc) ? "jit"
+		        : is_site(f->pc)        ? "site"
+		                                : "");
 		text_add(&t, "\"name\":%s%s%s,\"lib\":\"%s\"}%s", name ? "\"" : "",
 		        name ? name : "null", name ? "\"" : "", found ? info.dli_fname : "",
 		        i ? "," : "");
@@ -573,6 +701,42 @@ static VALUE truth_nogvl_gvl(VALUE self)
 	return Qnil;
 }
 
+/* Truth.signal(k, own_stack): burns in a handler, on a stack of its own if that is asked for. */
+static struct visit *signal_visit;
+static int signal_place;
+
+static KEPT void on_signal(int sig)
+{
+	truth_visit(signal_place, signal_visit);
+	KEEP_FRAME;
+}
+
+static VALUE truth_signal(VALUE self, VALUE k, VALUE own_stack)
+{
+	static __thread char *memory;
+	enum { SIZE = 256 * 1024 };
+	struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_ONSTACK};
+	struct visit v = {.ruby = describe(place_number(k))};
+	stack_t stack = {.ss_size = SIZE}, before;
+
+	if (!memory)
+		memory = mmap(
+		        NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (memory == MAP_FAILED)
+		abort();
+	stack.ss_sp = memory;
+	signal_place = NUM2INT(k);
+	signal_visit = &v;
+	if (!RTEST(own_stack))
+		action.sa_flags = 0;
+	sigaction(SIGRTMIN, &action, NULL);
+	sigaltstack(&stack, &before);
+	raise(SIGRTMIN);
+	sigaltstack(&before, NULL);
+	KEEP_FRAME;
+	return Qnil;
+}
+
 /* ---- garbage collection: hooks in C
  * ----------------------------------------------------------------- */
 
@@ -818,24 +982,51 @@ static VALUE truth_nanosleep(VALUE self, VALUE k, VALUE times, VALUE ns)
  * ----------------------------------------------------------------------------------------- */
 
 /*
- * Truth.loop: [CFA, start] of the native frame of the interpreter's loop that runs the calling Ruby
- * frame. The loop is by far the largest function that calls a method's function, whatever its name.
+ * Truth.loop: [CFA, start]. The start is that of the interpreter's loop, which is by far the
+ * largest function that calls a method's function, whatever its name. The CFA is that of the frame
+ * that called the loop, or the JIT's code, that runs the calling Ruby frame: it is the same as long
+ * as the activation lasts.
  */
 enum { LOOP_MIN_SZ = 12 * 1024 };
+static uint64_t entry; /* the function that calls the loop */
 
 static KEPT VALUE truth_loop(VALUE self)
 {
 	struct natives *n = natives_new();
 	VALUE cfa = Qnil, func = Qnil;
+	size_t i = 0, at;
 
-	for (size_t i = 0; i < n->nr; i++)
-		if (n->frame[i].func_sz > LOOP_MIN_SZ) {
-			cfa = ULL2NUM(n->frame[i].cfa);
+	while (i < n->nr && n->frame[i].func_sz <= LOOP_MIN_SZ && !in_range(&jit, n->frame[i].pc))
+		i++;
+	/* The loop may have called the JIT's code, itself or by a function in between that does not
+	 * begin an activation. */
+	at = i;
+	if (i + 2 < n->nr && in_range(&jit, n->frame[i].pc)) {
+		if (n->frame[i + 1].func_sz > LOOP_MIN_SZ)
+			at = i + 1;
+		else if (n->frame[i + 2].func_sz > LOOP_MIN_SZ && n->frame[i + 1].func != entry)
+			at = i + 2;
+	}
+	if (at + 1 < n->nr)
+		cfa = ULL2NUM(n->frame[at + 1].cfa);
+	for (; i < n->nr && func == Qnil; i++)
+		if (n->frame[i].func_sz > LOOP_MIN_SZ)
 			func = ULL2NUM(n->frame[i].func);
-			break;
-		}
 	natives_free(n);
 	return rb_ary_new_from_args(2, cfa, func);
+}
+
+/* Truth.cross_jit: from now on native stacks go on behind code of the JIT. */
+static KEPT VALUE truth_cross_jit(VALUE self)
+{
+	struct natives *n = natives_new();
+
+	for (size_t i = 0; i + 1 < n->nr && !entry; i++)
+		if (n->frame[i].func_sz > LOOP_MIN_SZ)
+			entry = n->frame[i + 1].func;
+	natives_free(n);
+	jit_cross((uint64_t)rb_funcallv);
+	return Qnil;
 }
 
 /* Truth.root: [start, size] of the outermost native function of this thread or fiber. */
@@ -856,7 +1047,7 @@ static KEPT void learn_site(void)
 	uint64_t pc = n->frame[2].pc; /* [0] here, [1] the function, [2] its caller */
 
 	natives_free(n);
-	if (!is_site(pc) && nr_sites < NR_SITES)
+	if (!is_site(pc) && !in_range(&jit, pc) && nr_sites < NR_SITES)
 		sites[nr_sites++] = pc;
 }
 static KEPT VALUE learn_0(VALUE self)
@@ -959,6 +1150,8 @@ static void tell_static_names(void)
 	        NAME(gvl_yield),
 	        NAME(nogvl_gvl),
 	        NAME(truth_nogvl_gvl),
+	        NAME(on_signal),
+	        NAME(truth_signal),
 	        NAME(burn_armed),
 	        NAME(collect_str),
 	        NAME(collect_xmalloc),
@@ -1037,12 +1230,14 @@ void Init_truth(void)
 	rb_define_singleton_method(mod, "ensure", truth_ensure, 1);
 	rb_define_singleton_method(mod, "nogvl", truth_nogvl, 1);
 	rb_define_singleton_method(mod, "nogvl_gvl", truth_nogvl_gvl, 0);
+	rb_define_singleton_method(mod, "signal", truth_signal, 2);
 	rb_define_singleton_method(mod, "arm", truth_arm, 3);
 	rb_define_singleton_method(mod, "armed?", truth_armed_p, 0);
 	rb_define_singleton_method(mod, "collect", truth_collect, 1);
 	rb_define_singleton_method(mod, "getppid", truth_getppid, 2);
 	rb_define_singleton_method(mod, "read", truth_read, 3);
 	rb_define_singleton_method(mod, "nanosleep", truth_nanosleep, 3);
+	rb_define_singleton_method(mod, "cross_jit", truth_cross_jit, 0);
 	rb_define_singleton_method(mod, "loop", truth_loop, 0);
 	rb_define_singleton_method(mod, "root", truth_root, 0);
 	rb_define_singleton_method(mod, "learn_0", learn_0, 0);

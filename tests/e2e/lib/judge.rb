@@ -41,23 +41,55 @@ class Expected
 
   private
 
-  # Where the frames stand among each other: a Ruby frame where the loop that runs it has its native frame, a C function
-  # directly below the native frame that was called from where the interpreter calls such functions. The loop's
+  # Where the frames stand among each other: a Ruby frame where the loop (or the JIT's code) that runs it has its native frame,
+  # a C function directly below the native frame that was called from where the interpreter calls such functions. The loop's
   # own native frames are left out: a stack may have them above or below their Ruby frames.
   def merge
-    loops = @native.each_index.select { |i| @native[i]["func"] == @loop_func }
+    loops = activations
+    @loop_pcs = @native.filter_map { |f| f["pc"] if runs_ruby?(f) }
+    assign_loops(loops)
     sites = @native.each_index.select { |i| @native[i]["mark"] == "site" }
+    sites |= jit_sites(loops.keys, sites)
     cfuncs = @ruby.count { |f| f["kind"] == "cfunc" }
     if sites.size != cfuncs
       raise Wrong, "place #{@place}: #{cfuncs} C functions, but #{sites.size} calls of such:\n#{explain}"
     end
-    @loop_pcs = loops.map { |i| @native[i]["pc"] }
-    assign_loops(loops)
-    interleave(loops, sites)
+    interleave(loops.keys, sites)
   end
 
-  def assign_loops(loops)
-    by_cfa = loops.to_h { |i| [@native[i]["cfa"], i] }
+  def runs_ruby?(frame)
+    frame["func"] == @loop_func || frame["mark"] == "jit"
+  end
+
+  # {index => CFA of the caller}. The loop calls the JIT's code for a method, itself or by a function in between that does not
+  # begin an activation: both are one, at the inner one's index.
+  def activations
+    entries = @native.each_cons(2).filter_map { |caller, f| caller["func"] if f["func"] == @loop_func }.uniq
+    found = {}
+    @native.each_with_index do |frame, i|
+      next unless runs_ruby?(frame)
+      outer = frame["mark"] == "jit" && [i - 1, i - 2].find { |k| @native[k]["func"] == @loop_func }
+      outer = nil if outer == i - 2 && entries.include?(@native[i - 1]["func"])
+      found[i] = outer && found.delete(outer) || @native[i - 1]["cfa"]
+    end
+    found
+  end
+
+  # The JIT's code calls C functions as well as helpers of the interpreter; one C function more than there are sites in an
+  # activation is what tells.
+  def jit_sites(loops, sites)
+    current = nil
+    cfuncs = Hash.new(0)
+    @ruby.each { |f| f["kind"] == "ruby" ? current = f["at"] : cfuncs[current] += 1 }
+    loops.each_with_index.filter_map do |at, i|
+      upto = loops[i + 1] || @native.size
+      at if @native[at]["mark"] == "jit" && cfuncs[at] == sites.count { |site| site.between?(at, upto - 1) } + 1
+    end
+  end
+
+  def assign_loops(activations)
+    by_cfa = activations.invert
+    loops = activations.keys
     current = nil
     under = nil
     @ruby.each do |frame|
@@ -82,7 +114,7 @@ class Expected
       take(ruby, i, "cfunc", 1) if i.positive? && sites.include?(i - 1)
       if loops.include?(i)
         take(ruby, i, "ruby", ruby.take_while { |f| f["kind"] == "ruby" && f["at"] == i }.size)
-      else
+      elsif !runs_ruby?(frame)
         @entries << Entry.new(kind: "native", name: frame["name"], pc: frame["pc"], func: frame["func"], lib: frame["lib"],
                               exact_pc: frame["signal"], leaf: i == @native.size - 1, enters_gc: frame["mark"] == "gc")
       end
@@ -222,9 +254,9 @@ class Comparison
     leaf = frames.rindex { |f| f["kind"] == "native" && f["name"] == @expected.leaf_name }
     @above = leaf ? frames[(leaf + 1)..] : []
     (leaf ? frames[0..leaf] : frames).reject do |f|
-      is_loop = f["kind"] == "native" && @expected.loop_pcs.any? { |pc| pc_is?(f, pc) }
+      is_loop = f["kind"] == "native" && !f["inlined"] && @expected.loop_pcs.any? { |pc| pc_is?(f, pc) }
       @loops += 1 if is_loop
-      @loop_names |= [f["name"]] if is_loop
+      @loop_names |= [f["name"]] if is_loop && f["role"] != "jit"
       is_loop || f["inlined"] || f["kind"] == "gc"
     end
   end
@@ -310,8 +342,14 @@ class Comparison
     start = got["function_address"]
     return false if start && Integer(start) != want.func
     return got["name"] == want.name if own?(want) && want.name
-    return got["name"].to_s.match?(UNNAMED) if want.name.nil? && File.basename(want.lib.to_s).start_with?("libruby")
+    return got["name"].to_s.match?(UNNAMED) if want.name.nil? && File.basename(want.lib.to_s).start_with?("libruby") && stripped?(want.lib)
     true
+  end
+
+  # A Ruby that was built by hand has the names of static functions, which dladdr() does not know.
+  def stripped?(lib)
+    @@stripped ||= {}
+    @@stripped.fetch(lib) { @@stripped[lib] = !File.exist?(lib) || !IO.popen(["readelf", "-SW", lib], &:read).include?(" .symtab ") }
   end
 
   def own?(want)

@@ -54,10 +54,17 @@ module Truth
   end
 
   # C functions of each shape, called from Ruby and from C, teach the extension where methods in C are called from.
+  # Twice: where a call was made before there is a shorter way. A JIT is told to compile what is called more often.
   def self.learn
+    cross_jit
+    2.times { learn_once }
+  end
+
+  def self.learn_once
     block = proc {}
     args = [1, 2]
     learn_0; learn_1(1); learn_2(1, 2); learn_3(1, 2, 3); learn_v; learn_v(1); learn_v(1, 2); learn_a; learn_a(1)
+    learn_0 {}; learn_1(1) {}; learn_v(1) {}; learn_a(1) {}; send(:learn_0) {}
     learn_0(&block); learn_1(1, &block); learn_v(&block); learn_a(&block)
     learn_2(*args); learn_v(*args); learn_a(*args); learn_v(k: 1); learn_v(**{ k: 1 }); learn_v(*args, &block)
     send(:learn_0); send(:learn_v, 1); __send__(:learn_1, 1); public_send(:learn_1, 1)
