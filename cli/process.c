@@ -185,7 +185,8 @@ bool process_knows(const struct process *p, uint64_t pc)
 {
 	const struct mapping *m = maps_find(&p->maps, pc);
 
-	return m != NULL && (m->prot & MAPS_PROT_EXEC);
+	return (m != NULL && (m->prot & MAPS_PROT_EXEC)) ||
+	       (p->ops != NULL && p->ops->native_role(p->rt, pc) == NATIVE_JIT);
 }
 
 struct runtime *process_runtime(
@@ -314,11 +315,12 @@ static size_t resolve_address(
 	size_t nr = 0;
 
 	*st = (struct stitch_native){.role = (uint8_t)role};
-	if (m == NULL || !(m->prot & MAPS_PROT_EXEC)) {
+	/* A JIT makes its code executable and writable by turns. */
+	if (role != NATIVE_JIT && (m == NULL || !(m->prot & MAPS_PROT_EXEC))) {
 		frames[0] = unknown;
 		return 1;
 	}
-	if (process_mapping_kind(p, m, &dso) == MAPPING_JIT) {
+	if (role == NATIVE_JIT || process_mapping_kind(p, m, &dso) == MAPPING_JIT) {
 		unknown.name = "[jit]";
 		unknown.role = ROLE_JIT;
 		frames[0] = unknown;
