@@ -301,6 +301,8 @@ enum {
 	SAMPLE_F_KEPT = 8,   /* the walk was kept: see struct rprof_sample */
 	SAMPLE_F_OFF_STACK =
 	        16, /* sp lies outside of the stack that the context names (fiber switch) */
+	SAMPLE_F_EXITING = 32,      /* the thread is ending: its memory may be gone */
+	SAMPLE_F_SIGNAL_STACK = 64, /* with OFF_STACK: sp lies in the stack of signal handlers */
 };
 
 /*

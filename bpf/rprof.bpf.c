@@ -127,6 +127,21 @@ static __always_inline bool send_record(struct scratch *s)
 	return true;
 }
 
+#define PF_EXITING 0x4 /* include/linux/sched.h */
+
+/* Where the stack pointer is if it is not on the context's stack. */
+static __always_inline void check_signal_stack(struct scratch *s, struct task_struct *task)
+{
+	__u64 start, size;
+
+	if (!(s->rec.head.flags & SAMPLE_F_OFF_STACK))
+		return;
+	start = BPF_CORE_READ(task, sas_ss_sp);
+	size = BPF_CORE_READ(task, sas_ss_size);
+	if (s->leaf_sp - start - 1 < size)
+		s->rec.head.flags |= SAMPLE_F_SIGNAL_STACK;
+}
+
 static __always_inline int take_sample(void *ctx, enum scratch_slot which,
         const struct sample_origin *origin, struct rprof_proc *proc,
         const struct bpf_pidns_info *ids)
@@ -152,6 +167,8 @@ static __always_inline int take_sample(void *ctx, enum scratch_slot which,
 	s->pos = RECORD_HEADER_WORDS;
 	if (origin->flags & SAMPLE_F_KERNEL)
 		kernel_walk(s, ctx);
+	if (BPF_CORE_READ(task, flags) & PF_EXITING)
+		s->rec.head.flags |= SAMPLE_F_EXITING;
 	kept = kept_acquire(s, ids);
 	if (!kept)
 		return 0;
@@ -182,6 +199,7 @@ static __always_inline int take_sample(void *ctx, enum scratch_slot which,
 	}
 	if (s->has_ruby)
 		ruby_walk(s, BPF_CORE_READ(task, thread.fsbase), kept);
+	check_signal_stack(s, task);
 #ifdef RPROF_CHECK
 	if (maps)
 		check_walk(s, maps, kept, &origin->leaf);
@@ -217,6 +235,14 @@ int on_cpu_clock(struct bpf_perf_event_data *ctx)
 		origin.leaf.pc = BPF_CORE_READ(user, ip);
 		origin.leaf.sp = BPF_CORE_READ(user, sp);
 		origin.leaf.fp = BPF_CORE_READ(user, bp);
+		/* Behind the instruction of a system call as behind a call: the function may end
+		 * there
+		 * (__restore_rt). The instruction leaves its pc in rcx; a handler that is about to
+		 * run has another. Other entries of the kernel leave -1 (entry_64.S, error_entry).
+		 */
+		if ((__s64)BPF_CORE_READ(user, orig_ax) >= 0 &&
+		        BPF_CORE_READ(user, cx) == origin.leaf.pc)
+			origin.leaf.interrupted = 0;
 		if ((BPF_CORE_READ(user, cs) & 3) != 3) {
 			count(COUNTER_NO_USER);
 			return 0;
@@ -228,7 +254,8 @@ int on_cpu_clock(struct bpf_perf_event_data *ctx)
 SEC("raw_tp/sys_enter")
 int on_sys_enter(struct bpf_raw_tracepoint_args *ctx)
 {
-	struct sample_origin origin = {.trigger = TRIGGER_SYSCALL, .leaf.interrupted = 1};
+	/* Not interrupted: the pc is behind the instruction, where the function may end. */
+	struct sample_origin origin = {.trigger = TRIGGER_SYSCALL};
 	struct bpf_pidns_info ids = {};
 	struct rprof_proc *proc;
 	struct syscall_set *set;

@@ -13,6 +13,7 @@
 
 struct pt_regs {
 	unsigned long bp;
+	unsigned long cx;
 	unsigned long ip;
 	unsigned long cs;
 	unsigned long sp;
@@ -45,6 +46,9 @@ struct task_struct {
 	struct thread_struct thread;
 	struct task_struct *group_leader;
 	struct pid *thread_pid;
+	unsigned int flags;
+	unsigned long sas_ss_sp; /* sigaltstack() */
+	unsigned long sas_ss_size;
 	char comm[16];
 } CORE;
 

@@ -554,8 +554,13 @@ static void judge(const struct pipeline *pl, const struct held *h, enum stitch_r
 	 * cut. */
 	if (result == STITCH_OFF_STACK) {
 		out->outcome = STACK_TRANSIENT;
-		out->reason = REASON_FIBER_SWITCH;
+		out->reason = s->flags & SAMPLE_F_SIGNAL_STACK ? REASON_SIGNAL_STACK
+		                                               : REASON_FIBER_SWITCH;
 	}
+	/* A thread gives up its memory while it ends (exit_mm), of a process the last one frees it.
+	 */
+	if ((s->flags & SAMPLE_F_EXITING) && out->reason == REASON_UNREADABLE)
+		out->reason = REASON_EXITING;
 }
 
 static uint32_t trigger_of(struct pipeline *pl, const struct rprof_sample *s)
@@ -582,7 +587,8 @@ static uint32_t trigger_of(struct pipeline *pl, const struct rprof_sample *s)
 
 /*
  * The stack pointer is outside of the context's stack, and no signal was caught: a handler may run
- * on a stack of its own (sigaltstack), behind which the thread's own goes on.
+ * on a stack of its own (sigaltstack), behind which the thread's own goes on. (While the kernel
+ * exchanges the registers for it, not all are of one of the two.)
  */
 static bool is_off_stack(const struct rprof_sample *s)
 {

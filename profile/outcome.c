@@ -33,8 +33,8 @@ static const struct {
                 "is not shown any more, and its last moment counts as its caller's"},
         [REASON_FIBER_SWITCH] = {"fiber-switch",
                 "caught in the middle of a switch between two fibers",
-                "these stacks were caught in a switch of fibers, or in a signal handler with a "
-                "stack of its own: they show the Ruby frames of the one, and of the native "
+                "these stacks were caught in a switch of fibers: they show the Ruby frames of the "
+                "one, and of the native "
                 "frames only the innermost, which may be the other's"},
         [REASON_MISPAIRED] = {"mispaired", "the native and the interpreter's frames do not pair",
                 "native and Ruby frames could not be put in order: these stacks show the Ruby "
@@ -75,6 +75,14 @@ static const struct {
                 "the garbage collector's frame may stand too far in or out",
                 "no frame of these stacks is missing, but the garbage collector's frame may stand "
                 "too far in or out among the native ones"},
+        [REASON_SIGNAL_STACK] = {"signal-stack",
+                "a signal handler's own stack could not be followed to the thread's",
+                "these stacks were caught in a signal handler with a stack of its own, behind "
+                "which the thread's was not found: they show the Ruby frames, and of the native "
+                "ones only the handler's"},
+        [REASON_EXITING] = {"exiting", "the thread was ending and had given up its memory",
+                "these are the last moments of threads that had given up their memory: only the "
+                "kernel's frames are left"},
 };
 
 const char *stack_reason_name(enum stack_reason reason)
@@ -169,6 +177,7 @@ bool stack_reason_is_transient(enum stack_reason reason)
 	case REASON_UNPLACED:
 	case REASON_LATE_NAME:
 	case REASON_LINE:
+	case REASON_SIGNAL_STACK:
 	case REASON_GC_PLACE:
 		return true;
 	default:

@@ -32,6 +32,7 @@ enum stack_reason {
 	REASON_LATE_NAME = 5, /* a frame's code was freed before it could be named */
 	REASON_LINE =
 	        7, /* all frames are right; the line of one is unknown or another of its code */
+	REASON_SIGNAL_STACK = 8, /* a signal handler's own stack was not followed to the thread's */
 	REASON_NATIVE_LIMIT = 10, /* more native frames than the limit */
 	REASON_INTERP_LIMIT = 11,
 	REASON_NO_MAPPING = 12,
@@ -42,6 +43,7 @@ enum stack_reason {
 	REASON_BAD_CONTEXT = 17,
 	REASON_NO_TABLE = 18,
 	REASON_GC_PLACE = 21, /* the collector runs, and where its frame stands is not certain */
+	REASON_EXITING = 19,  /* the thread was ending: its memory was gone */
 };
 const char *stack_outcome_name(
         enum stack_outcome outcome); /* "exact", "transient", "truncated", "no-context" */

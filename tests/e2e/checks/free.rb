@@ -87,7 +87,7 @@ module FreeCheck
 
   # A thread that has given up its memory, in exit_mm(), has no stack that could be read.
   def exiting?(stack)
-    stack["reason"] == "unreadable" && stack["frames"].any? { |f| f["kind"] == "kernel" && f["name"] == "do_exit" }
+    stack["reason"] == "exiting" && stack["frames"].any? { |f| f["kind"] == "kernel" && f["name"] == "do_exit" }
   end
 
   def describe(stack)
