@@ -563,19 +563,28 @@ static __always_inline __u64 capture_one(
 #define WANTED_METHOD 0x40000000U
 #define WANTED_AT(w)  ((w)&0xffff)
 
+static __always_inline bool capture_is_noted(const struct scratch *s, __u32 at, __u64 key)
+{
+	return at < s->cap.nr_wanted && at < CAPTURE_MAX_WANTED && s->cap.wanted[at] == key;
+}
+
 /* 0 or -1: there is no room. */
 static __always_inline int capture_want(struct scratch *s, __u64 key, __u32 where)
 {
 	__u32 nr = s->cap.nr_wanted;
-	__u32 *noted = &s->cap.filter[key * CAPTURE_PRIME >> 58 & (CAPTURE_FILTER - 1)];
-	__u32 before = *noted;
+	__u64 hash = key * CAPTURE_PRIME;
+	__u32 *first = &s->cap.filter[hash >> 56 & (CAPTURE_FILTER - 1)];
+	__u32 *second = &s->cap.filter[hash >> 48 & (CAPTURE_FILTER - 1)];
 
 	/* A method that calls itself is there many times. */
-	if (before < nr && before < CAPTURE_MAX_WANTED && s->cap.wanted[before] == key)
+	if (capture_is_noted(s, *first, key) || capture_is_noted(s, *second, key))
 		return 0;
 	if (nr >= CAPTURE_MAX_WANTED)
 		return -1;
-	*noted = nr;
+	if (*first < nr)
+		*second = nr;
+	else
+		*first = nr;
 	s->cap.wanted[nr] = key;
 	s->cap.wanted_at[nr] = where;
 	s->cap.nr_wanted = nr + 1;

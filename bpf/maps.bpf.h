@@ -137,7 +137,7 @@ enum {
 	/* In one run so many objects are captured whatever it takes, more only until so long. */
 	CAPTURE_LEAST = 64,
 	CAPTURE_RUN_NS = 140 * 1000,
-	CAPTURE_FILTER = 64,
+	CAPTURE_FILTER = 256,
 };
 enum { CAPTURE_RECORD_WORDS = 2 * CAPTURE_WORDS };
 

@@ -302,7 +302,10 @@ static void name_interp_frames(struct held *h)
 			f.extra |= INTERP_F_CODE_UNSENT;
 		if (is_unsent(&unsent, f.method))
 			f.extra |= INTERP_F_METHOD_UNSENT;
-		h->ops->resolve(h->rt, &f, i == 0, s->gc_gen, &h->infos[i]);
+		/* What collects has been called, and whoever calls what may collect has noted its
+		 * line. */
+		h->ops->resolve(
+		        h->rt, &f, i == 0 && !(s->flags & SAMPLE_F_IN_GC), s->gc_gen, &h->infos[i]);
 		h->interps[i].func_addr = h->infos[i].func_addr;
 		if (h->infos[i].flags & (INTERP_UNVERIFIED | INTERP_UNREADABLE))
 			h->unverified = true;

@@ -86,7 +86,7 @@ struct runtime_ops {
 	void (*captured)(struct runtime *rt, const struct rprof_capture *capture, size_t size);
 
 	/*
-	 * Names a frame. leaf: it is the innermost interpreter frame of its sample. gc_gen: of the
+	 * Names a frame. leaf: its code may be what runs, with no call since. gc_gen: of the
 	 * sample (see struct rprof_sample); what was not captured is read now, and the runtime
 	 * compares it with what the collector has done since. Always fills *out; trouble is in
 	 * flags, also of a name of which only a part is missing.
