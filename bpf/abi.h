@@ -170,7 +170,7 @@ enum capture_code {
 	CAPTURE_IF_ADDR,  /* r[a] may be an object's address: to c */
 	CAPTURE_LASTING,  /* all bits of imm are set in the piece's first word: the object lives
 	                     until a full collection */
-	CAPTURE_BRIEF,    /* it may be named otherwise after the next collection */
+	CAPTURE_BRIEF,    /* it may be named otherwise at any time */
 	CAPTURE_FOREVER,  /* its name never changes */
 	CAPTURE_QUEUE,    /* object r[a] of kind b belongs to this one */
 };
@@ -202,6 +202,9 @@ struct capture_plan {
 	                        whether the object is old */
 	uint64_t lasting_mask;
 	struct capture_layout string, array;
+	uint64_t moved_mask, moved_type; /* an object whose first word has this type under the mask
+	                                    is where its word moved_to says */
+	uint32_t moved_to, unused;
 	struct capture_op op[CAPTURE_MAX_OPS];
 };
 

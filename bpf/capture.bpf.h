@@ -185,6 +185,14 @@ SUBPROGRAM int capture_string(struct scratch *s, __u64 addr, const struct captur
 		return -1;
 	at = s->cap.piece;
 	flags = capture_word(s, at);
+	if ((flags & plan->moved_mask) == plan->moved_type) {
+		addr = capture_word(s, at + plan->moved_to);
+		capture_hash(s, addr);
+		if (capture_read(s, addr, CAPTURE_ARRAY_HEAD))
+			return -1;
+		at = s->cap.piece;
+		flags = capture_word(s, at);
+	}
 	capture_hash(s, flags & plan->string.flags_mask);
 	if (flags & plan->string.outside) {
 		len = capture_word(s, at + plan->string.len / 8);
@@ -226,6 +234,14 @@ SUBPROGRAM int capture_element(
 		return -1;
 	at = s->cap.piece;
 	flags = capture_word(s, at);
+	if ((flags & plan->moved_mask) == plan->moved_type) {
+		addr = capture_word(s, at + plan->moved_to);
+		capture_hash(s, addr);
+		if (capture_read(s, addr, CAPTURE_ARRAY_HEAD))
+			return -1;
+		at = s->cap.piece;
+		flags = capture_word(s, at);
+	}
 	capture_hash(s, flags & plan->array.flags_mask);
 	if (flags & plan->array.outside) {
 		len = flags >> (plan->array.len_shift & 63) & plan->array.len_mask;
@@ -532,9 +548,13 @@ static __always_inline __u64 capture_one(
 	if (s->cap.failed && stamp != 0 && stamp == (stamp & 1 ? s->old_before : s->young_before))
 		return 0;
 	hash = capture_hash_end(s);
-	stamp = s->cap.life == LIFE_FOREVER ? CAPTURE_STAMP_FOREVER
-	        : s->cap.life == LIFE_OLD   ? s->old_stamp
-	                                    : s->young_stamp;
+	stamp = s->young_stamp;
+	if (s->cap.life == LIFE_OLD)
+		stamp = s->old_stamp;
+	else if (s->cap.life == LIFE_FOREVER)
+		stamp = CAPTURE_STAMP_FOREVER;
+	else if (s->cap.life == LIFE_BRIEF)
+		stamp = 0;
 	if (s->cap.failed) {
 		hash = 0;
 		if (stamp == CAPTURE_STAMP_FOREVER)
@@ -610,6 +630,8 @@ static __always_inline void capture_finish(struct wanted_loop *loop)
 	/* Where a part is missing the next look is at all of them. */
 	if (s->cap.unsent)
 		stamp = 0;
+	if (stamp == 0)
+		s->look_again = 1;
 	if (known != 0 && known >> 32 != stamp)
 		capture_remember(loop->slots, s->cap.key, (__u64)stamp << 32 | (__u32)known);
 	if (where & WANTED_BASE) {

@@ -218,6 +218,7 @@ struct scratch {
 	        old_before; /* before a collection that moves objects, which is at work */
 	__u32 nr_captures;  /* in this run */
 	__u32 capture_lost; /* one could not be sent */
+	__u32 look_again;   /* one has no stamp */
 	__u32 relook_at;    /* frames of the base that were not looked at again yet */
 	__u32 plan, tag;
 	__u64 gc_gen;

@@ -176,6 +176,7 @@ static __always_inline int take_sample(void *ctx, enum scratch_slot which,
 	s->has_ruby = 0;
 	s->nr_captures = 0;
 	s->capture_lost = 0;
+	s->look_again = 0;
 #ifdef RPROF_CHECK
 	s->cap.check_left = CHECKED_OBJECTS;
 #endif

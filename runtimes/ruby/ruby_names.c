@@ -16,7 +16,6 @@
 
 enum {
 	IFUNC_FUNC = 16, /* offset in struct vm_ifunc */
-	MOVED_TO = 2,    /* word of struct RMoved */
 	MAX_INSNS = 1 << 22,
 };
 
@@ -75,8 +74,8 @@ static int head_read(const struct ruby_objects *o, uint64_t addr, uint64_t head[
 		return -EINVAL;
 	rc = target_read(o->target, addr, head, size);
 	if (rc == 0 && ruby_type(head[0]) == RUBY_T_MOVED)
-		rc = ruby_is_heap(head[MOVED_TO])
-		             ? target_read(o->target, head[MOVED_TO], head, size)
+		rc = ruby_is_heap(head[RUBY_MOVED_TO])
+		             ? target_read(o->target, head[RUBY_MOVED_TO], head, size)
 		             : -EINVAL;
 	return rc;
 }

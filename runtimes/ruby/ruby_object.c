@@ -17,14 +17,33 @@ static uint64_t word(const uint8_t *object, size_t off)
 	return v;
 }
 
-static int object_read(
-        const struct ruby_objects *o, uint64_t value, unsigned int type, uint8_t *out)
+/* Where the object is, if a collection is just moving it. */
+static int object_find(const struct ruby_objects *o, uint64_t *value, uint64_t *flags)
 {
-	int rc;
+	uint64_t head[RUBY_MOVED_TO + 1];
+	int rc = -EINVAL;
 
-	if (!ruby_is_heap(value))
-		return -EINVAL;
-	rc = target_read(o->target, value, out, OBJECT_SZ);
+	for (int i = 0; i < 2 && ruby_is_heap(*value); i++) {
+		rc = target_read(o->target, *value, head, sizeof(head));
+		if (rc != 0)
+			return rc;
+		*flags = head[0];
+		if (ruby_type(head[0]) != RUBY_T_MOVED)
+			return 0;
+		*value = head[RUBY_MOVED_TO];
+		rc = -EINVAL;
+	}
+	return rc;
+}
+
+static int object_read(
+        const struct ruby_objects *o, uint64_t *value, unsigned int type, uint8_t *out)
+{
+	uint64_t flags;
+	int rc = object_find(o, value, &flags);
+
+	if (rc == 0)
+		rc = target_read(o->target, *value, out, OBJECT_SZ);
 	if (rc != 0)
 		return rc;
 	return ruby_type(word(out, 0)) == type ? 0 : -EINVAL;
@@ -37,7 +56,7 @@ int ruby_string_read(const struct ruby_objects *o, uint64_t str, char *out)
 	char text[RUBY_MAX_NAME];
 	int rc;
 
-	rc = object_read(o, str, RUBY_T_STRING, s);
+	rc = object_read(o, &str, RUBY_T_STRING, s);
 	if (rc != 0)
 		return rc;
 	flags = word(s, 0);
@@ -67,7 +86,7 @@ int ruby_array_read(const struct ruby_objects *o, uint64_t ary, uint64_t i, uint
 	uint8_t a[OBJECT_SZ];
 	int rc;
 
-	rc = object_read(o, ary, RUBY_T_ARRAY, a);
+	rc = object_read(o, &ary, RUBY_T_ARRAY, a);
 	if (rc != 0)
 		return rc;
 	flags = word(a, 0);
@@ -250,9 +269,7 @@ int ruby_class_read(const struct ruby_objects *o, uint64_t class, struct ruby_cl
 	uint64_t flags;
 	int rc;
 
-	if (!ruby_is_heap(class))
-		return -EINVAL;
-	rc = target_read_u64(o->target, class, &flags);
+	rc = object_find(o, &class, &flags);
 	if (rc != 0)
 		return rc;
 	if (!is_module(flags))
@@ -267,9 +284,7 @@ int ruby_class_read(const struct ruby_objects *o, uint64_t class, struct ruby_cl
 		if (rc != 0)
 			return rc;
 		/* The singleton of an object that is no class has no name of its own. */
-		if (!ruby_is_heap(attached) ||
-		        target_read_u64(o->target, attached, &attached_flags) != 0 ||
-		        !is_module(attached_flags))
+		if (object_find(o, &attached, &attached_flags) != 0 || !is_module(attached_flags))
 			return 0;
 		return class_path(o, attached, out->path);
 	}

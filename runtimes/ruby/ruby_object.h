@@ -18,6 +18,11 @@ enum {
 	RUBY_T_ARRAY = 7,
 	RUBY_T_MOVED = 30,
 };
+/* gc.c, struct RMoved, 2.7 to 3.4: while a compaction is at work, at the old place of an object. */
+enum {
+	RUBY_MOVED_TO = 2, /* word: where it is */
+	RUBY_T_MOVED_SZ = 24,
+};
 enum {
 	RSTRING_NOEMBED = 1 << 13,
 	RARRAY_EMBED_FLAG = 1 << 13,

@@ -8,7 +8,6 @@
 #include <string.h>
 
 enum {
-	T_MOVED_DESTINATION = 16, /* gc.c, struct RMoved; 2.7 to 3.4 */
 	HEAP_VARS_MAX = CAPTURE_MAX_TABLE * 24,
 	/* A st_table: num_entries 16, entries_start 32, entries_bound 40, entries 48. */
 	ST_TABLE_SZ = 56,
@@ -117,7 +116,7 @@ static void follow_moved(struct assembler *as, unsigned int start)
 	OP(as, .code = CAPTURE_LOAD, .a = TYPE, .imm = RUBY_T_MASK);
 	OP(as, .code = CAPTURE_IF_IN, .a = TYPE, .c = (uint8_t)(no + 1),
 	        .imm = ALL_BITS & ~(1ULL << RUBY_T_MOVED));
-	op_load(as, OBJ, T_MOVED_DESTINATION);
+	op_load(as, OBJ, RUBY_MOVED_TO * 8);
 	op_jump(as, start);
 	bind(as, no);
 }
@@ -249,10 +248,11 @@ static void plan_method(struct assembler *as, const struct ruby_layout *l)
 /* r[OBJ] is a class or module: r[TYPE] is its type; else to `not`. */
 static void check_module(struct assembler *as, uint64_t flags_mask, bool lasting, unsigned int not )
 {
-	unsigned int ok = label_new(as);
+	unsigned int ok = label_new(as), start = label_new(as);
 
-	op_read(as, OBJ, 0, 8, WORD(0), RUBY_T_MASK | flags_mask);
-	OP(as, .code = CAPTURE_LOAD, .a = TYPE, .imm = RUBY_T_MASK);
+	bind(as, start);
+	op_read(as, OBJ, 0, RUBY_T_MOVED_SZ, WORD(0), RUBY_T_MASK | flags_mask);
+	follow_moved(as, start);
 	if (lasting)
 		OP(as, .code = CAPTURE_LASTING, .imm = as->plan->lasting_mask);
 	OP(as, .code = CAPTURE_LOAD, .a = J, .imm = flags_mask);
@@ -407,6 +407,9 @@ bool ruby_plan(const struct runtime *rt, struct capture_plan *out)
 	out->lasting_mask = ruby_old_mask(l);
 	out->aged_kinds = 1U << RUBY_CAPTURE_CODE | 1U << RUBY_CAPTURE_METHOD |
 	                  1U << RUBY_CAPTURE_CLASS | 1U << RUBY_CAPTURE_PATH;
+	out->moved_mask = RUBY_T_MASK;
+	out->moved_type = RUBY_T_MOVED;
+	out->moved_to = RUBY_MOVED_TO;
 	out->string = (struct capture_layout){
 	        .outside = RSTRING_NOEMBED,
 	        .len = l->string.len,

@@ -595,7 +595,7 @@ static __always_inline void ruby_walk(struct scratch *s, __u64 tp, struct kept_w
 		nr = s->base_interp + s->nr_interp;
 		kept->nr_interp = nr < RPROF_MAX_KEPT_INTERP ? nr : RPROF_MAX_KEPT_INTERP;
 		kept->stamp = s->young_stamp;
-		if (s->rec.head.flags & SAMPLE_F_UNSENT)
+		if (s->look_again || s->rec.head.flags & SAMPLE_F_UNSENT)
 			kept->stamp = 0;
 	}
 out:
