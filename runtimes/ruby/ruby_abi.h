@@ -12,6 +12,7 @@
 #define RUBY_ABI_H
 
 #include "bpf/abi.h"
+#include <stdbool.h>
 
 /* Frame flags and magics, ep[0]: vm_core.h, enum vm_frame_env_flags, the same from 2.7 to 4.1-dev.
  */
@@ -64,10 +65,11 @@ enum {
  *
  * What is in use is freed only once the next collection has marked, and an old object only by a
  * full one (gc.c, gc_start, gc_marks_start, gc_sweep; 2.7 to 3.3). So while it marks, the numbers
- * of the collection before hold. Nothing is certain while it begins or ends (collecting, no mode
- * yet: it counts before it sets the mode, and sets the mode before it counts which kind it is), and
- * while it moves objects. A collection that moves them counts twice, so nothing is renewed behind
- * it.
+ * of the collection before hold. It counts before it sets the mode, and sets the mode before it
+ * counts which kind it is; until then it has not begun, for us. While it moves objects nothing is
+ * certain. Another thread may see one of these words as it was and the other as it is, so it knows
+ * nothing while a collection begins or ends. A collection that moves objects counts twice, so
+ * nothing is renewed behind it.
  */
 struct ruby_stamps {
 	uint32_t young, old;
@@ -81,6 +83,7 @@ struct ruby_gc_state {
 	uint32_t flags; /* of rb_objspace */
 	uint32_t
 	        minor_flag; /* the bit of them that says that this or the last one is no full one */
+	bool own; /* the thread that is interrupted is the one that collects: nothing changes */
 	uint64_t count, minors, majors, moves;
 };
 
@@ -88,15 +91,25 @@ static inline __attribute__((always_inline)) struct ruby_stamps ruby_stamps_of(
         const struct ruby_gc_state *gc)
 {
 	struct ruby_stamps st = {0};
-	uint32_t mode = gc->flags & 3, young, old;
+	uint64_t begun = gc->minors + gc->majors; /* collections whose kind is known */
+	uint32_t mode = gc->flags & 3, young, old, moves = gc->flags & RUBY_GC_DURING_COMPACTING;
 	uint32_t marking = mode == RUBY_GC_MARKING, minor = (gc->flags & gc->minor_flag) != 0;
 
-	if (gc->minors + gc->majors != gc->count ||
-	        (gc->flags & (RUBY_GC_DURING_GC | 3)) == RUBY_GC_DURING_GC)
+	if (gc->own) {
+		if (begun != gc->count && begun + 1 != gc->count)
+			return st;
+		if (begun != gc->count)
+			marking = 0;
+		/* Before it sweeps nothing has moved. */
+		if (mode == 0 || mode == RUBY_GC_MARKING)
+			moves = 0;
+	} else if (begun != gc->count ||
+	           (gc->flags & (RUBY_GC_DURING_GC | 3)) == RUBY_GC_DURING_GC) {
 		return st;
-	young = (uint32_t)(gc->count + 1) << 1;
+	}
+	young = (uint32_t)(begun + 1) << 1;
 	old = (uint32_t)(gc->majors + gc->moves + 1) << 1 | 1;
-	if ((gc->flags & RUBY_GC_DURING_COMPACTING) || mode == RUBY_GC_COMPACTING) {
+	if (moves || mode == RUBY_GC_COMPACTING) {
 		/* It is a full one; it is counted as a move once it sweeps. */
 		st.young_before = young - 2;
 		st.old_before = old - (marking ? 2 : 4);
@@ -105,7 +118,7 @@ static inline __attribute__((always_inline)) struct ruby_stamps ruby_stamps_of(
 	if (marking) {
 		young -= 2;
 		old -= minor ? 0 : 2;
-	} else if (!minor) {
+	} else if (!minor && begun == gc->count) {
 		st.renew = old - 2;
 	}
 	st.young = young;

@@ -456,35 +456,35 @@ static __always_inline void ruby_gc_state(struct scratch *s, __u64 thread)
 	flags = (__u32)(flags_word >> ((off & 7) * 8));
 	if (count_off > first)
 		count = window_word(&s->frames, count_off - first);
-	if (count_off > first && minors_off > first) {
-		gc.flags = IS_PLANTED(PLANTED_COLLECTOR) ? 0 : flags;
-		gc.minor_flag = 1U << (s->ruby.objspace_minor_bit & 31);
-		gc.count = count;
-		gc.minors = window_word(&s->frames, minors_off - first);
-		gc.majors = window_word(&s->frames, minors_off + 8 - first);
-		gc.moves = window_word(&s->frames, minors_off + 16 - first);
-		stamps = ruby_stamps_of(&gc);
-		s->young_stamp = stamps.young;
-		s->old_stamp = stamps.old;
-		s->renew_stamp = stamps.renew;
-		s->young_before = stamps.young_before;
-		s->old_before = stamps.old_before;
-		if (IS_PLANTED(PLANTED_FULL) && s->old_stamp)
-			s->old_stamp = 3;
-	}
+	gc.flags = IS_PLANTED(PLANTED_COLLECTOR) ? 0 : flags;
+	gc.minor_flag = 1U << (s->ruby.objspace_minor_bit & 31);
+	gc.count = count;
+	gc.minors = window_word(&s->frames, minors_off - first);
+	gc.majors = window_word(&s->frames, minors_off + 8 - first);
+	gc.moves = window_word(&s->frames, minors_off + 16 - first);
 	s->frames.size = 0;
 	s->gc_gen = count << 3 | (flags & 3);
-	if (!(flags & RUBY_GC_DURING_GC))
-		return;
-	s->gc_gen |= RUBY_GEN_COLLECTING;
 	/* The flag is the VM's; the thread that collects is the one with the GVL. */
-	if (s->ruby.ractor_running) {
-		if (user_read(s, thread + s->ruby.thread_ractor, &ractor) ||
-		        user_read(s, ractor + s->ruby.ractor_running, &running) ||
-		        running != thread)
-			return;
+	gc.own = false;
+	if (flags & RUBY_GC_DURING_GC) {
+		s->gc_gen |= RUBY_GEN_COLLECTING;
+		gc.own = !s->ruby.ractor_running ||
+		         (user_read(s, thread + s->ruby.thread_ractor, &ractor) == 0 &&
+		                 user_read(s, ractor + s->ruby.ractor_running, &running) == 0 &&
+		                 running == thread);
 	}
-	s->rec.head.flags |= SAMPLE_F_IN_GC;
+	if (gc.own)
+		s->rec.head.flags |= SAMPLE_F_IN_GC;
+	if (count_off <= first || minors_off <= first)
+		return;
+	stamps = ruby_stamps_of(&gc);
+	s->young_stamp = stamps.young;
+	s->old_stamp = stamps.old;
+	s->renew_stamp = stamps.renew;
+	s->young_before = stamps.young_before;
+	s->old_before = stamps.old_before;
+	if (IS_PLANTED(PLANTED_FULL) && s->old_stamp)
+		s->old_stamp = 3;
 }
 
 /* Does the stack pointer lie in the machine stack that this context names? In a fiber switch it
