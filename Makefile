@@ -37,8 +37,8 @@ cli_obj := $(cli_src:%.c=$(O)/%.o)
 # What a user of the tables, the stitcher or the exporters links: everything but cli/.
 unit    := $(patsubst tests/unit/%.c,$(O)/tests/unit/%,$(wildcard tests/unit/test_*.c))
 
-.PHONY: all lib setup setup-check demo check check-unit check-lint check-bpf check-walk check-e2e check-browser \
-	bench bench-note install uninstall clean help format unit-programs compile_commands.json
+.PHONY: all lib setup setup-check demo check check-unit check-lint check-bpf check-walk check-e2e check-names \
+	check-browser bench bench-note install uninstall clean help format unit-programs compile_commands.json
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -129,7 +129,7 @@ check: ## all tests; installs what they need (T=name for one)
 	$(Q)$(MAKE) --no-print-directory $(JOBS) all
 	$(Q)$(MAKE) --no-print-directory $(JOBS) CHECK=1 all
 	$(Q)$(MAKE) --no-print-directory $(JOBS) SAN=address,undefined unit-programs
-	$(Q)tests/run lint unit bpf walk e2e browser -- '$(T)'
+	$(Q)tests/run lint unit bpf walk e2e names browser -- '$(T)'
 
 check-unit: ## unit tests under ASan and UBSan, no root (T=name for one)
 	$(Q)$(MAKE) --no-print-directory $(JOBS) SAN=address,undefined unit-programs
@@ -148,6 +148,9 @@ check-walk: all ## the fast walk against the plain one, and its budget of reads 
 check-e2e: all ## recordings of programs that know their own stack (root)
 	$(Q)$(MAKE) --no-print-directory $(JOBS) CHECK=1 all
 	$(Q)tests/run e2e -- '$(T)'
+
+check-names: all ## names of code that is made, moved, redefined and freed all the time (root)
+	$(Q)tests/run names -- '$(T)'
 
 check-browser: all ## the flame graph in headless Chromium
 	$(Q)tests/run browser -- '$(T)'
