@@ -187,12 +187,11 @@ struct capture_op {
 
 /* Of an object with a counted sequence: its first word says whether that stands in the object. */
 struct capture_layout {
-	uint64_t outside;    /* this bit is set: elsewhere; for arrays it is clear then */
-	uint32_t len, ptr;   /* offsets; of an embedded one too, without len_mask */
-	uint32_t embed;      /* offset */
-	uint32_t len_shift;  /* of the first word: the length of what is embedded */
-	uint64_t len_mask;   /* 0: it stands at len */
-	uint64_t flags_mask; /* what of the first word does not change with a collection */
+	uint64_t outside;   /* this bit is set: elsewhere; for arrays it is clear then */
+	uint32_t len, ptr;  /* offsets; of an embedded one too, without len_mask */
+	uint32_t embed;     /* offset */
+	uint32_t len_shift; /* of the first word: the length of what is embedded */
+	uint64_t len_mask;  /* 0: it stands at len */
 };
 
 struct capture_plan {
@@ -332,6 +331,9 @@ struct rprof_sample {
 	uint16_t base_native, base_interp;
 	uint8_t native_outcome, interp_outcome; /* enum walk_outcome */
 	uint32_t tag;                           /* of the interpreter, as in struct rprof_proc */
+	uint32_t unsent_old_stamp; /* all objects that were not captured were old then, and this was
+	                              good; 0: they were not */
+	uint32_t unused;
 	uint32_t base_unsent; /* so many outermost frames may be of objects that were not captured
 	                         (of the base); the rest says so itself */
 	uint32_t keep_slot, keep_seq;
@@ -362,6 +364,7 @@ enum rprof_counter {
 	COUNTER_CAPTURES,  /* objects that were captured and sent */
 	COUNTER_LOOKED_AT, /* objects that were captured and were as before */
 	COUNTER_UNSENT,    /* samples with objects that were not captured */
+	COUNTER_LONGEST,   /* ns: the longest run (its largest value on any CPU, not a sum) */
 	/* of a build with RPROF_CHECK */
 	COUNTER_CHECKED,        /* walks made twice */
 	COUNTER_CHECK_NATIVE,   /* of these, with a difference in the native frames */

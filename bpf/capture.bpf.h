@@ -169,7 +169,8 @@ static __always_inline void capture_trim(struct scratch *s, __u64 size)
 	s->cap.pos = s->cap.piece + size / 8;
 }
 
-/* A string object. Most are short, and stand in their object: then one read gets all. */
+/* A string object. Most are short, and stand in their object: then one read gets all. Its
+ * characters count, wherever they are. */
 SUBPROGRAM int capture_string(struct scratch *s, __u64 addr, const struct capture_plan *plan)
 {
 	__u64 head, flags, len, ptr, at, need;
@@ -187,13 +188,11 @@ SUBPROGRAM int capture_string(struct scratch *s, __u64 addr, const struct captur
 	flags = capture_word(s, at);
 	if ((flags & plan->moved_mask) == plan->moved_type) {
 		addr = capture_word(s, at + plan->moved_to);
-		capture_hash(s, addr);
 		if (capture_read(s, addr, CAPTURE_ARRAY_HEAD))
 			return -1;
 		at = s->cap.piece;
 		flags = capture_word(s, at);
 	}
-	capture_hash(s, flags & plan->string.flags_mask);
 	if (flags & plan->string.outside) {
 		len = capture_word(s, at + plan->string.len / 8);
 		ptr = capture_word(s, at + plan->string.ptr / 8);
@@ -210,14 +209,12 @@ SUBPROGRAM int capture_string(struct scratch *s, __u64 addr, const struct captur
 	if (!(flags & plan->string.outside) && need <= s->cap.piece_sz) {
 		need = (need + 7) & ~7ULL;
 		capture_trim(s, need < CAPTURE_ARRAY_HEAD ? CAPTURE_ARRAY_HEAD : need);
-		/* Two words are the flags and the class. */
 		for (__u64 i = 2; i < CAPTURE_STRING_HEAD / 8; i++)
-			if (i * 8 < need)
+			if (i * 8 < need && i * 8 >= plan->string.embed)
 				capture_hash(s, capture_word(s, at + i));
 		return 0;
 	}
 	capture_trim(s, CAPTURE_ARRAY_HEAD);
-	capture_hash(s, ptr);
 	if (capture_read(s, ptr, len))
 		return -1;
 	capture_hash_piece(s);
@@ -236,13 +233,11 @@ SUBPROGRAM int capture_element(
 	flags = capture_word(s, at);
 	if ((flags & plan->moved_mask) == plan->moved_type) {
 		addr = capture_word(s, at + plan->moved_to);
-		capture_hash(s, addr);
 		if (capture_read(s, addr, CAPTURE_ARRAY_HEAD))
 			return -1;
 		at = s->cap.piece;
 		flags = capture_word(s, at);
 	}
-	capture_hash(s, flags & plan->array.flags_mask);
 	if (flags & plan->array.outside) {
 		len = flags >> (plan->array.len_shift & 63) & plan->array.len_mask;
 		ptr = addr + plan->array.embed;
@@ -253,7 +248,6 @@ SUBPROGRAM int capture_element(
 	if (index >= len || capture_read(s, ptr + index * 8, 8))
 		return -1;
 	s->cap.value = capture_word(s, s->cap.piece);
-	capture_hash(s, s->cap.value);
 	return 0;
 }
 
@@ -581,7 +575,10 @@ static __always_inline __u64 capture_one(
  */
 #define WANTED_BASE   0x80000000U
 #define WANTED_METHOD 0x40000000U
-#define WANTED_AT(w)  ((w)&0xffff)
+#define WANTED_LATER                                                                               \
+	0x20000000U /* it is old, so it can as well be captured with the next sample               \
+	             */
+#define WANTED_AT(w) ((w)&0xffff)
 
 static __always_inline bool capture_is_noted(const struct scratch *s, __u32 at, __u64 key)
 {
@@ -649,8 +646,22 @@ static __always_inline void capture_finish(struct wanted_loop *loop)
 	if (!s->cap.unsent)
 		return;
 	s->rec.head.flags |= SAMPLE_F_UNSENT;
+	if (!(where & WANTED_LATER))
+		s->cap.young_unsent = 1;
 	if (!(where & WANTED_BASE))
 		walk_unsent(s, at, method ? INTERP_F_METHOD_UNSENT : INTERP_F_CODE_UNSENT);
+}
+
+/* Is the object old, so that it can wait for those that may be gone by the next sample? */
+static __always_inline bool capture_can_wait(
+        struct scratch *s, const struct capture_plan *plan, __u64 key)
+{
+	__u64 flags = 0;
+
+	if (!(plan->aged_kinds >> CAPTURE_KEY_KIND(key) & 1) ||
+	        user_read(s, CAPTURE_KEY_OBJ(key), &flags))
+		return false;
+	return (flags & plan->lasting_mask) == plan->lasting_mask;
 }
 
 static long capture_next(__u32 i, void *ctx)
@@ -664,16 +675,30 @@ static long capture_next(__u32 i, void *ctx)
 	if (part) {
 		key = s->cap.queued[s->cap.nr_done++ & (CAPTURE_QUEUE_LEN - 1)];
 	} else {
-		at = s->cap.nr_looked;
-		if (at != 0)
+		if (s->cap.key != 0)
 			capture_finish(loop);
-		if (at >= s->cap.nr_wanted || at >= CAPTURE_MAX_WANTED)
-			return 1;
+		s->cap.key = 0;
+		at = s->cap.nr_looked;
+		if (at >= s->cap.nr_wanted || at >= CAPTURE_MAX_WANTED) {
+			/* The second time it is the old ones' turn. */
+			if (!s->cap.postponing)
+				return 1;
+			s->cap.postponing = 0;
+			s->cap.nr_looked = 0;
+			s->cap.second = 1;
+			return 0;
+		}
 		key = s->cap.wanted[at];
+		s->cap.nr_looked = at + 1;
+		if (s->cap.postponing && capture_can_wait(s, loop->plan, key)) {
+			s->cap.wanted_at[at] |= WANTED_LATER;
+			return 0;
+		}
+		if (s->cap.second && !(s->cap.wanted_at[at] & WANTED_LATER))
+			return 0;
 		s->cap.key = key;
 		s->cap.where = s->cap.wanted_at[at];
 		s->cap.unsent = 0;
-		s->cap.nr_looked = at + 1;
 	}
 	stamp = capture_one(s, loop->slots, loop->plan, key);
 	if (stamp & CAPTURE_UNSENT)
@@ -693,13 +718,16 @@ static __always_inline void capture_wanted(struct scratch *s, struct kept_walk *
 	s->cap.nr_queued = 0;
 	s->cap.nr_done = 0;
 	s->cap.nr_looked = 0;
+	s->cap.key = 0;
+	s->cap.second = 0;
+	s->cap.postponing = s->cap.nr_wanted > CAPTURE_LEAST / 4;
 	if (s->cap.nr_wanted == 0)
 		return;
 	loop.slots = bpf_map_lookup_elem(&rp_slots, &zero);
 	loop.plan = bpf_map_lookup_elem(&rp_plans, &plan);
 	if (!loop.slots || !loop.plan)
 		return;
-	bpf_loop(CAPTURE_MAX_WANTED * 4, capture_next, &loop, 0);
+	bpf_loop(CAPTURE_MAX_WANTED * 8, capture_next, &loop, 0);
 }
 
 #endif

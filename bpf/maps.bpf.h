@@ -153,11 +153,14 @@ struct capture_state {
 	__u32 life; /* enum capture_life */
 	/* what the walk wants, and how far that is */
 	__u32 nr_wanted, nr_looked;
+	__u32 postponing;                    /* there are many: old ones come last */
 	__u32 filter[CAPTURE_FILTER];        /* which of them a key with this hash is, perhaps */
 	__u64 wanted[CAPTURE_MAX_WANTED];    /* keys */
 	__u32 wanted_at[CAPTURE_MAX_WANTED]; /* whose it is: WANTED_* */
 	__u64 key;                           /* of the one at work, with its parts */
 	__u32 where, stamp, unsent;
+	__u32 second;             /* the second time through them */
+	__u32 young_unsent;       /* one is not captured that is not old */
 	__u32 nr_queued, nr_done; /* of the parts that belong to its name */
 #ifdef RPROF_CHECK
 	__u32 check_bad, check_left;

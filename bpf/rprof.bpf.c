@@ -142,6 +142,15 @@ static __always_inline void check_signal_stack(struct scratch *s, struct task_st
 		s->rec.head.flags |= SAMPLE_F_SIGNAL_STACK;
 }
 
+static __always_inline void note_longest(__u64 ns)
+{
+	__u32 key = COUNTER_LONGEST;
+	__u64 *longest = bpf_map_lookup_elem(&rp_counters, &key);
+
+	if (longest && *longest < ns)
+		*longest = ns;
+}
+
 static __always_inline int take_sample(void *ctx, enum scratch_slot which,
         const struct sample_origin *origin, struct rprof_proc *proc,
         const struct bpf_pidns_info *ids)
@@ -206,6 +215,7 @@ static __always_inline int take_sample(void *ctx, enum scratch_slot which,
 		check_walk(s, maps, kept, &origin->leaf);
 #endif
 	kept_release(s, kept, send_record(s));
+	note_longest(bpf_ktime_get_ns() - s->rec.head.time_ns);
 	return 0;
 }
 

@@ -273,6 +273,7 @@ static void name_interp_frames(struct held *h)
 {
 	const struct rprof_sample *s = h->sample;
 	const struct interp_frame *frames = record_interp(s);
+	struct interp_moment when = {s->gc_gen, s->unsent_old_stamp};
 	struct unsent unsent;
 	struct frame *body = NULL; /* that of a rescue or ensure body, which is shown */
 	bool skip = false;
@@ -305,7 +306,7 @@ static void name_interp_frames(struct held *h)
 		/* What collects has been called, and whoever calls what may collect has noted its
 		 * line. */
 		h->ops->resolve(
-		        h->rt, &f, i == 0 && !(s->flags & SAMPLE_F_IN_GC), s->gc_gen, &h->infos[i]);
+		        h->rt, &f, i == 0 && !(s->flags & SAMPLE_F_IN_GC), &when, &h->infos[i]);
 		h->interps[i].func_addr = h->infos[i].func_addr;
 		if (h->infos[i].flags & (INTERP_UNVERIFIED | INTERP_UNREADABLE))
 			h->unverified = true;

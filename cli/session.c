@@ -645,7 +645,7 @@ static uint64_t counter_sum(const struct session *s, uint32_t counter)
 	if (bpf_map_lookup_elem(bpf_map__fd(s->skel->maps.rp_counters), &counter, values) != 0)
 		return 0;
 	for (int i = 0; i < s->nr_cpus; i++)
-		sum += values[i];
+		sum = counter == COUNTER_LONGEST ? MAX(sum, values[i]) : sum + values[i];
 	return sum;
 }
 
@@ -674,6 +674,7 @@ void session_stats(const struct session *s, struct session_stats *out)
 	        .captures = counter_sum(s, COUNTER_CAPTURES),
 	        .looked_at = counter_sum(s, COUNTER_LOOKED_AT),
 	        .unsent = counter_sum(s, COUNTER_UNSENT),
+	        .longest_ns = counter_sum(s, COUNTER_LONGEST),
 	        .ring_bytes = s->ring_bytes,
 	        .reads = s->reads,
 	        .lookups = s->lookups,

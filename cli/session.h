@@ -30,6 +30,7 @@ struct session_stats {
 	uint64_t captures;         /* objects that were captured and sent */
 	uint64_t looked_at;        /* objects that were captured and as they had been sent */
 	uint64_t unsent;           /* samples with objects that were not captured */
+	uint64_t longest_ns;       /* the longest run of the program */
 	uint64_t bad_records;      /* malformed, or without the walk that they build on */
 	/* of a build with RPROF_CHECK */
 	uint64_t checked, check_frames; /* walks made a second time, plainly; frames compared */

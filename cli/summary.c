@@ -133,11 +133,12 @@ void summary_print_json(const struct summary *s, FILE *out)
 	        ",\"bpf_run_ns\":%" PRIu64 ",\"bpf_runs\":%" PRIu64 ",\"user_reads\":%" PRIu64
 	        ",\"table_lookups\":%" PRIu64 ",\"ring_bytes\":%" PRIu64 ",\"wakeups\":%" PRIu64
 	        ",\"captures\":%" PRIu64 ",\"captures_as_before\":%" PRIu64
-	        ",\"samples_with_unsent\":%" PRIu64 ",\"records_not_understood\":%" PRIu64
+	        ",\"samples_with_unsent\":%" PRIu64 ",\"longest_run_ns\":%" PRIu64
+	        ",\"records_not_understood\":%" PRIu64
 	        ",\"verified_instructions\":{\"cpu\":%u,\"syscall\":%u}",
 	        ss->lost, ss->missed, s->table_losses, s->own_cpu_ns, ss->bpf_ns, ss->bpf_runs,
 	        ss->reads, ss->lookups, ss->ring_bytes, ss->wakeups, ss->captures, ss->looked_at,
-	        ss->unsent, p->bad_records + ss->bad_records, ss->verified_cpu,
+	        ss->unsent, ss->longest_ns, p->bad_records + ss->bad_records, ss->verified_cpu,
 	        ss->verified_syscall);
 #ifdef RPROF_CHECK
 	fprintf(out,

@@ -52,6 +52,12 @@ enum {
 	                          >= 3.4 does not show it */
 };
 
+/* When a sample was taken, as far as the interpreter's collector goes: of struct rprof_sample. */
+struct interp_moment {
+	uint64_t gc_gen;
+	uint32_t unsent_old_stamp;
+};
+
 struct interp_info {
 	struct frame frame; /* strings live until the runtime is freed */
 	uint64_t func_addr; /* of a C function (also of a block written in C): its address; 0:
@@ -86,13 +92,12 @@ struct runtime_ops {
 	void (*captured)(struct runtime *rt, const struct rprof_capture *capture, size_t size);
 
 	/*
-	 * Names a frame. leaf: its code may be what runs, with no call since. gc_gen: of the
-	 * sample (see struct rprof_sample); what was not captured is read now, and the runtime
-	 * compares it with what the collector has done since. Always fills *out; trouble is in
-	 * flags, also of a name of which only a part is missing.
+	 * Names a frame. leaf: its code may be what runs, with no call since. What was not captured
+	 * is read now, and the runtime compares it with what the collector has done since. Always
+	 * fills *out; trouble is in flags, also of a name of which only a part is missing.
 	 */
 	void (*resolve)(struct runtime *rt, const struct interp_frame *f, bool leaf,
-	        uint64_t gc_gen, struct interp_info *out);
+	        const struct interp_moment *when, struct interp_info *out);
 
 	/* pc: an address in the process. */
 	enum native_role (*native_role)(const struct runtime *rt, uint64_t pc);

@@ -110,9 +110,9 @@ static inline __attribute__((always_inline)) struct ruby_stamps ruby_stamps_of(
 	young = (uint32_t)(begun + 1) << 1;
 	old = (uint32_t)(gc->majors + gc->moves + 1) << 1 | 1;
 	if (moves || mode == RUBY_GC_COMPACTING) {
-		/* It is a full one; it is counted as a move once it sweeps. */
+		/* It is a full one, and is counted as a move at its end. */
 		st.young_before = young - 2;
-		st.old_before = old - (marking ? 2 : 4);
+		st.old_before = old - 2;
 		return st;
 	}
 	if (marking) {

@@ -82,12 +82,17 @@ bool ruby_gc_covers(uint64_t sample_gen, uint64_t now_gen)
 	return now == sample + 1 && (now_mode & 3) == RUBY_GC_MARKING;
 }
 
-bool ruby_gc_agree(uint64_t gen, uint64_t capture_gen, bool old)
+bool ruby_gc_agree(const struct interp_moment *when, uint64_t capture_gen, uint32_t old_stamp)
 {
+	uint64_t gen = when->gc_gen;
+
 	if (ruby_gc_covers(gen, capture_gen) || ruby_gc_covers(capture_gen, gen))
+		return true;
+	/* Old then and old when it was captured, and no full collection in between. */
+	if (old_stamp != 0 && old_stamp == when->unsent_old_stamp)
 		return true;
 	/* What is old when it is captured was found alive by the last mark, so it was there before
 	 * anything was freed or moved then; and what the sample saw was not freed before that. */
-	return old && !((gen | capture_gen) & RUBY_GEN_COLLECTING) &&
+	return old_stamp != 0 && !((gen | capture_gen) & RUBY_GEN_COLLECTING) &&
 	       (gen & 3) != RUBY_GC_COMPACTING && capture_gen >> 3 == (gen >> 3) + 1;
 }

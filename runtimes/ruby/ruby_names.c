@@ -319,7 +319,7 @@ void ruby_captured(struct runtime *rt, const struct rprof_capture *c, size_t siz
 	old_stamp = c->flags & CAPTURE_F_OLD ? c->old_stamp : 0;
 	rc = any_read(rt->cache, &objects, c->kind, c->object, &new);
 	new.object.known = rc == 0;
-	new.object.old = c->flags &CAPTURE_F_OLD;
+	new.object.old_stamp = old_stamp;
 	new.object.gc_gen = c->gc_gen;
 	/* A part lies on a page that was not there: what it is now counts if it is certain that
 	 * nothing was freed meanwhile. */
@@ -335,12 +335,12 @@ void ruby_captured(struct runtime *rt, const struct rprof_capture *c, size_t siz
 }
 
 const void *ruby_object(struct runtime *rt, unsigned int kind, uint64_t object, bool unsent,
-        uint64_t gc_gen, uint32_t *trouble)
+        const struct interp_moment *when, uint32_t *trouble)
 {
 	union any_object *o = any_find(&rt->cache->captured[kind], object), new;
 
 	if (o != NULL && unsent && kind != RUBY_CAPTURE_ID &&
-	        !ruby_gc_agree(gc_gen, o->object.gc_gen, o->object.old))
+	        !ruby_gc_agree(when, o->object.gc_gen, o->object.old_stamp))
 		o = NULL;
 	if (o != NULL) {
 		if (o->object.known && o->object.verified)
@@ -349,15 +349,15 @@ const void *ruby_object(struct runtime *rt, unsigned int kind, uint64_t object, 
 		return NULL;
 	}
 	o = any_find(&rt->cache->later[kind], object);
-	if (o == NULL || o->object.gc_gen != gc_gen) {
+	if (o == NULL || o->object.gc_gen != when->gc_gen) {
 		int rc = any_read(rt->cache, &rt->objects, kind, object, &new);
 
 		if (rc == 0 && kind == RUBY_CAPTURE_CODE)
 			code_lines(&rt->objects, &new.code);
 		new.object.known = rc == 0;
 		new.object.later = true;
-		new.object.verified = ruby_gc_is_same(rt, gc_gen, 0);
-		new.object.gc_gen = gc_gen;
+		new.object.verified = ruby_gc_is_same(rt, when->gc_gen, when->unsent_old_stamp);
+		new.object.gc_gen = when->gc_gen;
 		o = any_put(&rt->cache->later[kind], kind, object, &new);
 	}
 	if (o != NULL && o->object.known && o->object.verified)

@@ -43,7 +43,7 @@ struct object {
 	bool known;       /* false: what was there could not be read */
 	bool verified;    /* false: and it may have been another's */
 	bool later; /* it was read from the process, for samples of this gc_gen and no others */
-	bool old;   /* when it was captured */
+	uint32_t old_stamp; /* when it was captured, if it was old; 0: it was not */
 	uint64_t gc_gen;
 };
 
@@ -91,13 +91,13 @@ struct ruby_cache {
 const char *ruby_intern(struct ruby_cache *c, const char *s);
 
 /*
- * The object of a kind, for a sample of this gc_gen: what was captured before it; or, if nothing
+ * The object of a kind, for a sample of this moment: what was captured before it; or, if nothing
  * was, or it was not sent (`unsent`: what was captured may be another's), what stands there now, if
  * that is certain to be the same. *trouble is set to INTERP_UNVERIFIED or INTERP_UNREADABLE where
  * the result is NULL.
  */
 const void *ruby_object(struct runtime *rt, unsigned int kind, uint64_t object, bool unsent,
-        uint64_t gc_gen, uint32_t *trouble);
+        const struct interp_moment *when, uint32_t *trouble);
 
 /* Bytes to read of a body, of a method's definition. */
 static inline uint32_t ruby_body_sz(const struct ruby_layout *l)
@@ -125,7 +125,7 @@ bool ruby_gc_covers(uint64_t gen, uint64_t now_gen);
 /* Is what is read now what was there at gen? old_stamp: that was good then, of an old object; else
  * 0. */
 bool ruby_gc_is_same(const struct runtime *rt, uint64_t gen, uint32_t old_stamp);
-/* Is what was captured at capture_gen, old or not, what a sample at gen saw at its address? */
-bool ruby_gc_agree(uint64_t gen, uint64_t capture_gen, bool old);
+/* Is what was captured at capture_gen (old_stamp: as above) what a sample saw at its address? */
+bool ruby_gc_agree(const struct interp_moment *when, uint64_t capture_gen, uint32_t old_stamp);
 
 #endif

@@ -418,8 +418,6 @@ bool ruby_plan(const struct runtime *rt, struct capture_plan *out)
 	        .len_shift = 14,
 	        .len_mask = l->string.embed_len_in_flags ? 0x1f : 0,
 	};
-	out->string.flags_mask =
-	        RUBY_T_MASK | RSTRING_NOEMBED | out->string.len_mask << out->string.len_shift;
 	out->array = (struct capture_layout){
 	        .outside = RARRAY_EMBED_FLAG,
 	        .len = l->array.len,
@@ -427,7 +425,6 @@ bool ruby_plan(const struct runtime *rt, struct capture_plan *out)
 	        .embed = l->array.embed,
 	        .len_shift = 15,
 	        .len_mask = l->array.embed_len_mask,
-	        .flags_mask = RUBY_T_MASK | RARRAY_EMBED_FLAG,
 	};
 	plan_code(&as, l);
 	plan_method(&as, l);

@@ -38,7 +38,7 @@ struct label {
 struct lookup {
 	struct runtime *rt;
 	const struct interp_frame *f;
-	uint64_t gc_gen;
+	const struct interp_moment *when;
 	struct label *label;
 };
 
@@ -47,7 +47,7 @@ static const void *part_find(struct lookup *k, unsigned int kind, uint64_t objec
 	struct label *l = k->label;
 	uint32_t trouble = 0;
 	const struct object *o =
-	        ruby_object(k->rt, kind, object, k->f->extra & unsent, k->gc_gen, &trouble);
+	        ruby_object(k->rt, kind, object, k->f->extra & unsent, k->when, &trouble);
 
 	l->trouble |= trouble;
 	l->fleeting |= o == NULL || o->later || l->nr_parts == MAX_LABEL_PARTS;
@@ -186,10 +186,10 @@ static void label_remember(struct ruby_cache *c, struct label *known, uint64_t k
 }
 
 /* What names the frame, into *l. */
-static void label_get(
-        struct runtime *rt, const struct interp_frame *f, uint64_t gc_gen, struct label *l)
+static void label_get(struct runtime *rt, const struct interp_frame *f,
+        const struct interp_moment *when, struct label *l)
 {
-	struct lookup k = {.rt = rt, .f = f, .gc_gen = gc_gen, .label = l};
+	struct lookup k = {.rt = rt, .f = f, .when = when, .label = l};
 	uint32_t unsent = f->extra & (INTERP_F_CODE_UNSENT | INTERP_F_METHOD_UNSENT);
 	struct label *known;
 	uint64_t key;
@@ -262,8 +262,8 @@ static void resolve_line(const struct runtime *rt, const struct interp_frame *f,
 		out->flags |= FRAME_F_APPROX;
 }
 
-void ruby_resolve(struct runtime *rt, const struct interp_frame *f, bool leaf, uint64_t gc_gen,
-        struct interp_info *out)
+void ruby_resolve(struct runtime *rt, const struct interp_frame *f, bool leaf,
+        const struct interp_moment *when, struct interp_info *out)
 {
 	uint32_t magic = f->flags & VM_FRAME_MAGIC_MASK;
 	bool native = magic == VM_FRAME_MAGIC_CFUNC;
@@ -271,7 +271,7 @@ void ruby_resolve(struct runtime *rt, const struct interp_frame *f, bool leaf, u
 
 	memset(out, 0, sizeof(*out));
 	out->frame.kind = native ? FRAME_INTERP_C : FRAME_INTERP;
-	label_get(rt, f, gc_gen, &label);
+	label_get(rt, f, when, &label);
 	out->flags = label.trouble != 0 ? label.trouble : INTERP_RESOLVED;
 	if (magic == VM_FRAME_MAGIC_IFUNC || (!native && f->code == 0)) {
 		out->frame.name = "(internal)";

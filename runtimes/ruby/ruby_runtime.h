@@ -89,8 +89,8 @@ void ruby_captured(struct runtime *rt, const struct rprof_capture *capture, size
 /* ruby_plan.c */
 bool ruby_plan(const struct runtime *rt, struct capture_plan *out);
 /* ruby_resolve.c */
-void ruby_resolve(struct runtime *rt, const struct interp_frame *f, bool leaf, uint64_t gc_gen,
-        struct interp_info *out);
+void ruby_resolve(struct runtime *rt, const struct interp_frame *f, bool leaf,
+        const struct interp_moment *when, struct interp_info *out);
 void ruby_frame_class(
         const struct runtime *rt, const struct interp_frame *f, struct interp_desc *out);
 /* ruby_gc.c */

@@ -248,8 +248,10 @@ SUBPROGRAM int ruby_look(struct scratch *s, __u32 at)
 	        capture_want(s, capture_key(s, RUBY_CAPTURE_METHOD, s->frame.method),
 	                at | WANTED_METHOD))
 		s->frame.extra |= INTERP_F_METHOD_UNSENT;
-	if (s->frame.extra & (INTERP_F_CODE_UNSENT | INTERP_F_METHOD_UNSENT))
+	if (s->frame.extra & (INTERP_F_CODE_UNSENT | INTERP_F_METHOD_UNSENT)) {
 		s->rec.head.flags |= SAMPLE_F_UNSENT;
+		s->cap.young_unsent = 1;
+	}
 	return 0;
 }
 
@@ -420,6 +422,7 @@ static long ruby_look_again(__u32 i, void *ctx)
 	if (full) {
 		s->rec.head.base_unsent = at;
 		s->rec.head.flags |= SAMPLE_F_UNSENT;
+		s->cap.young_unsent = 1;
 		return 1;
 	}
 	s->relook_at = at - 1;
@@ -559,6 +562,7 @@ static __always_inline void ruby_walk(struct scratch *s, __u64 tp, struct kept_w
 	if (s->interp_outcome != WALK_NONE)
 		goto out;
 	s->cap.nr_wanted = 0;
+	s->cap.young_unsent = 0;
 	ruby_gc_state(s, ruby_ec_word(s, s->ruby.ec_thread));
 	ruby_check_stack(s, s->leaf_sp);
 	s->interp_outcome = WALK_ROOT;
@@ -603,8 +607,10 @@ out:
 	s->rec.head.base_interp = s->base_interp;
 	s->rec.head.interp_outcome = s->interp_outcome;
 	s->rec.head.gc_gen = s->gc_gen;
-	if (s->rec.head.flags & SAMPLE_F_UNSENT)
+	if (s->rec.head.flags & SAMPLE_F_UNSENT) {
+		s->rec.head.unsent_old_stamp = s->cap.young_unsent ? 0 : s->old_stamp;
 		count(COUNTER_UNSENT);
+	}
 }
 
 /* What the JIT has reserved it makes executable piece by piece, which nothing tells us of. */

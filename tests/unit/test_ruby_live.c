@@ -221,7 +221,8 @@ static void check_stack(struct program *p)
 		const struct loc *l = &p->loc[loc];
 
 		ruby_runtime.frame_class(p->rt, &f[i], &desc);
-		ruby_runtime.resolve(p->rt, &f[i], i == 0, gen, &info);
+		ruby_runtime.resolve(
+		        p->rt, &f[i], i == 0, &(struct interp_moment){.gc_gen = gen}, &info);
 		if (in_hit) {
 			in_hit = strcmp(info.frame.name, "Object#hit") != 0;
 			continue;
@@ -316,7 +317,8 @@ TEST(a_sample_from_before_a_collection_is_named_only_if_it_was_read_then)
 	}
 	n = program_frames(&p, f, &gen);
 	for (int i = 0; i < n && hit < 0; i++) {
-		ruby_runtime.resolve(p.rt, &f[i], i == 0, gen, &before);
+		ruby_runtime.resolve(
+		        p.rt, &f[i], i == 0, &(struct interp_moment){.gc_gen = gen}, &before);
 		if (strcmp(before.frame.name, "Object#hit") == 0)
 			hit = i;
 	}
@@ -325,14 +327,17 @@ TEST(a_sample_from_before_a_collection_is_named_only_if_it_was_read_then)
 	wait_until_asleep(&p);
 	CHECK(ruby_gc_gen(p.rt, &now) == 0 && now != gen);
 	if (hit >= 0) {
-		ruby_runtime.resolve(p.rt, &f[hit], false, gen, &after);
+		ruby_runtime.resolve(
+		        p.rt, &f[hit], false, &(struct interp_moment){.gc_gen = gen}, &after);
 		CHECK_EQ(after.flags, INTERP_RESOLVED);
 		CHECK_STR(after.frame.name, "Object#hit");
-		ruby_runtime.resolve(second, &f[hit], false, gen, &after);
+		ruby_runtime.resolve(
+		        second, &f[hit], false, &(struct interp_moment){.gc_gen = gen}, &after);
 		CHECK_EQ(after.flags, INTERP_UNVERIFIED);
 		CHECK_STR(after.frame.name, "(code freed before it was read)");
 		/* A sample of now is as good as any. */
-		ruby_runtime.resolve(second, &f[hit], false, now, &after);
+		ruby_runtime.resolve(
+		        second, &f[hit], false, &(struct interp_moment){.gc_gen = now}, &after);
 		CHECK_EQ(after.flags, INTERP_RESOLVED);
 		CHECK_STR(after.frame.name, "Object#hit");
 	}
@@ -367,12 +372,14 @@ TEST(a_frame_that_is_known_is_named_without_a_read)
 	n = program_frames(&p, f, &gen);
 	CHECK(n > 2);
 	for (int i = 0; i < n; i++)
-		ruby_runtime.resolve(p.rt, &f[i], i == 0, gen, &info);
+		ruby_runtime.resolve(
+		        p.rt, &f[i], i == 0, &(struct interp_moment){.gc_gen = gen}, &info);
 	p.rt->target.read = count_reads;
 	p.rt->target.ctx = &p;
 	p.above = 0;
 	for (int i = 0; i < n; i++)
-		ruby_runtime.resolve(p.rt, &f[i], i == 0, gen, &info);
+		ruby_runtime.resolve(
+		        p.rt, &f[i], i == 0, &(struct interp_moment){.gc_gen = gen}, &info);
 	CHECK_EQ(p.above, 0);
 	program_end(&p);
 }

@@ -166,10 +166,11 @@ static void collect(struct model *m)
 	set_mode(m, RUBY_GC_SWEEPING);
 	program(m);
 	if (m->moving) {
-		m->gc.moves++;
 		move(m);
 		program(m);
 		move(m);
+		program(m);
+		m->gc.moves++;
 	}
 	for (unsigned int i = 0; i < NR_PLACES; i++) {
 		sweep_one(m, i);

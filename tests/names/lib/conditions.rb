@@ -69,7 +69,7 @@ module Names
     def judge(summary, file, &wanted)
       samples = Names.each_sample(file)
       samples = samples.lazy.select(&wanted) if wanted
-      tally = Judge.new(@trees, spans).judge(samples)
+      tally = Judge.new(@trees, spans, moves: @name == "compact").judge(samples)
       tally.lost = summary["lost"].values.sum
       tally
     end

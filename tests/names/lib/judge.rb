@@ -93,7 +93,7 @@ module Names
 
   # What was found in some samples.
   class Tally
-    KINDS = %i[samples named late wrong cut other].freeze
+    KINDS = %i[samples named late wrong cut moving other].freeze
     attr_reader :counts, :examples, :seen
     attr_accessor :lost
 
@@ -129,10 +129,12 @@ module Names
     # What a stack says of itself when Ruby's part of it is not whole; it has nothing to do with names.
     CUT = %w[unreadable bad-context fiber-switch interp-limit].freeze
 
-    # trees: of each Ruby that the program was (it may exec).
-    def initialize(trees, spans)
+    # trees: of each Ruby that the program was (it may exec). moves: it compacts. While a compaction is at work the pages whose
+    # objects it moves are protected; what is met there for the first time cannot be read by anybody, and is marked.
+    def initialize(trees, spans, moves: false)
       @trees = trees
       @spans = spans
+      @moves = moves
       @general = {}
     end
 
@@ -146,7 +148,8 @@ module Names
     # [:late, :wrong, :cut, :other or nil: it is right, what is wrong, the definition that it shows]
     def verdict(sample)
       frames = Recording.ruby_frames(sample)
-      return [:late, "late", nil] if sample["reason"] == "late-name" || frames.any? { |f| UNNAMED.match?(f["name"]) }
+      late = sample["reason"] == "late-name" || frames.any? { |f| UNNAMED.match?(f["name"]) }
+      return [@moves && sample["frames"].any? { |f| f["kind"] == "gc" } ? :moving : :late, "late", nil] if late
       return [:other, "not yet at work", nil] unless @spans.worked?(sample["time_ns"])
       return [gone?(sample) ? :other : :cut, "no Ruby", nil] if frames.empty?
       numbers, places, kinds, owners = general(frames)
