@@ -235,6 +235,7 @@ struct rprof_capture {
 	uint64_t object;    /* address, or whatever names it in its kind */
 	uint32_t kind;      /* of the plan */
 	uint32_t flags;     /* CAPTURE_F_* */
+	uint64_t time_ns;   /* of the sample in whose run it was captured */
 	uint64_t gc_gen;    /* as in struct rprof_sample */
 	uint32_t old_stamp; /* until when old objects are the same; 0: that is not certain */
 	uint32_t unused;

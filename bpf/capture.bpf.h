@@ -458,6 +458,7 @@ static __always_inline int capture_send(struct scratch *s, __u64 key)
 	        .kind = CAPTURE_KEY_KIND(key),
 	        .flags = (s->cap.failed ? CAPTURE_F_PARTIAL : 0) |
 	                 (s->cap.life == LIFE_OLD ? CAPTURE_F_OLD : 0),
+	        .time_ns = s->rec.head.time_ns,
 	        .gc_gen = s->gc_gen,
 	        .old_stamp = s->old_stamp,
 	};
@@ -580,15 +581,18 @@ static __always_inline __u64 capture_one(
 	             */
 #define WANTED_AT(w) ((w)&0xffff)
 
-static __always_inline bool capture_is_noted(const struct scratch *s, __u32 at, __u64 key)
+/* An entry of the filter is of this run if it has its number: run << 16 | index. */
+static __always_inline bool capture_is_noted(const struct scratch *s, __u32 entry, __u64 key)
 {
-	return at < s->cap.nr_wanted && at < CAPTURE_MAX_WANTED && s->cap.wanted[at] == key;
+	__u32 at = entry & 0xffff;
+
+	return entry >> 16 == s->cap.run && at < CAPTURE_MAX_WANTED && s->cap.wanted[at] == key;
 }
 
 /* 0 or -1: there is no room. */
 static __always_inline int capture_want(struct scratch *s, __u64 key, __u32 where)
 {
-	__u32 nr = s->cap.nr_wanted;
+	__u32 nr = s->cap.nr_wanted, entry = s->cap.run << 16 | nr;
 	__u64 hash = key * CAPTURE_PRIME;
 	__u32 *first = &s->cap.filter[hash >> 56 & (CAPTURE_FILTER - 1)];
 	__u32 *second = &s->cap.filter[hash >> 48 & (CAPTURE_FILTER - 1)];
@@ -598,10 +602,10 @@ static __always_inline int capture_want(struct scratch *s, __u64 key, __u32 wher
 		return 0;
 	if (nr >= CAPTURE_MAX_WANTED)
 		return -1;
-	if (*first < nr)
-		*second = nr;
+	if (*first >> 16 == s->cap.run)
+		*second = entry;
 	else
-		*first = nr;
+		*first = entry;
 	s->cap.wanted[nr] = key;
 	s->cap.wanted_at[nr] = where;
 	s->cap.nr_wanted = nr + 1;

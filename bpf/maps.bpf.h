@@ -152,6 +152,7 @@ struct capture_state {
 	__u32 ended, failed;
 	__u32 life; /* enum capture_life */
 	/* what the walk wants, and how far that is */
+	__u32 run; /* number of this run of the program, 16 bits */
 	__u32 nr_wanted, nr_looked;
 	__u32 postponing;                    /* there are many: old ones come last */
 	__u32 filter[CAPTURE_FILTER];        /* which of them a key with this hash is, perhaps */

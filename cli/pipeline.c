@@ -232,6 +232,16 @@ struct unsent {
 	bool all; /* more than there is room for */
 };
 
+static bool is_unsent(const struct unsent *u, uint64_t object)
+{
+	if (u->all)
+		return true;
+	for (size_t i = 0; i < u->nr; i++)
+		if (u->objects[i] == object)
+			return true;
+	return false;
+}
+
 static void unsent_find(struct unsent *u, const struct rprof_sample *s)
 {
 	const struct interp_frame *frames = record_interp(s);
@@ -248,24 +258,14 @@ static void unsent_find(struct unsent *u, const struct rprof_sample *s)
 		};
 
 		for (size_t k = 0; k < ARRAY_SIZE(objects); k++) {
-			if (objects[k] == 0)
+			if (objects[k] == 0 || is_unsent(u, objects[k]))
 				continue;
 			if (u->nr == MAX_UNSENT)
 				u->all = true;
-			else if (u->nr == 0 || u->objects[u->nr - 1] != objects[k])
+			else
 				u->objects[u->nr++] = objects[k];
 		}
 	}
-}
-
-static bool is_unsent(const struct unsent *u, uint64_t object)
-{
-	if (u->all)
-		return true;
-	for (size_t i = 0; i < u->nr; i++)
-		if (u->objects[i] == object)
-			return true;
-	return false;
 }
 
 /* Names the interpreter frames, leaf first, and says what they are to the stitcher. */
@@ -273,7 +273,7 @@ static void name_interp_frames(struct held *h)
 {
 	const struct rprof_sample *s = h->sample;
 	const struct interp_frame *frames = record_interp(s);
-	struct interp_moment when = {s->gc_gen, s->unsent_old_stamp};
+	struct interp_moment when = {s->time_ns, s->gc_gen, s->unsent_old_stamp};
 	struct unsent unsent;
 	struct frame *body = NULL; /* that of a rescue or ensure body, which is shown */
 	bool skip = false;

@@ -54,6 +54,7 @@ enum {
 
 /* When a sample was taken, as far as the interpreter's collector goes: of struct rprof_sample. */
 struct interp_moment {
+	uint64_t time_ns;
 	uint64_t gc_gen;
 	uint32_t unsent_old_stamp;
 };

@@ -321,6 +321,7 @@ void ruby_captured(struct runtime *rt, const struct rprof_capture *c, size_t siz
 	new.object.known = rc == 0;
 	new.object.old_stamp = old_stamp;
 	new.object.gc_gen = c->gc_gen;
+	new.object.time_ns = c->time_ns;
 	/* A part lies on a page that was not there: what it is now counts if it is certain that
 	 * nothing was freed meanwhile. */
 	new.object.verified = overlay.nr_below == 0 || ruby_gc_is_same(rt, c->gc_gen, old_stamp);
@@ -339,7 +340,7 @@ const void *ruby_object(struct runtime *rt, unsigned int kind, uint64_t object, 
 {
 	union any_object *o = any_find(&rt->cache->captured[kind], object), new;
 
-	if (o != NULL && unsent && kind != RUBY_CAPTURE_ID &&
+	if (o != NULL && unsent && kind != RUBY_CAPTURE_ID && o->object.time_ns != when->time_ns &&
 	        !ruby_gc_agree(when, o->object.gc_gen, o->object.old_stamp))
 		o = NULL;
 	if (o != NULL) {

@@ -45,6 +45,7 @@ struct object {
 	bool later; /* it was read from the process, for samples of this gc_gen and no others */
 	uint32_t old_stamp; /* when it was captured, if it was old; 0: it was not */
 	uint64_t gc_gen;
+	uint64_t time_ns; /* of the sample with which it was captured */
 };
 
 /* What is known of one address; strings live as long as the cache. */

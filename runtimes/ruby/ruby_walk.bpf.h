@@ -216,6 +216,13 @@ SUBPROGRAM int ruby_frame_read(struct scratch *s, __u64 cfp)
 	return 0;
 }
 
+/* The code that names a frame. A block that is written in C has none: its object is made for one
+ * call and is never shown. */
+static __always_inline __u64 ruby_named_code(const struct interp_frame *frame)
+{
+	return (frame->flags & VM_FRAME_MAGIC_MASK) == VM_FRAME_MAGIC_IFUNC ? 0 : frame->code;
+}
+
 /* Until when user space has got an object of a frame; 0: it is to be looked at. */
 static __always_inline __u32 ruby_stamp(
         struct scratch *s, struct capture_slots *slots, __u32 kind, __u64 object)
@@ -233,16 +240,18 @@ SUBPROGRAM int ruby_look(struct scratch *s, __u32 at)
 {
 	struct capture_slots *slots;
 	__u32 code, method, zero = 0;
+	__u64 named;
 
 	slots = bpf_map_lookup_elem(&rp_slots, &zero);
 	if (!s || !slots)
 		return -1;
-	code = ruby_stamp(s, slots, RUBY_CAPTURE_CODE, s->frame.code);
+	named = ruby_named_code(&s->frame);
+	code = ruby_stamp(s, slots, RUBY_CAPTURE_CODE, named);
 	method = ruby_stamp(s, slots, RUBY_CAPTURE_METHOD, s->frame.method);
 	if (at < RPROF_MAX_KEPT_INTERP)
 		s->new_stamps[at] = (__u64)code << 32 | method;
-	if ((code == 0 || (IS_CHECKED(s) && s->frame.code)) &&
-	        capture_want(s, capture_key(s, RUBY_CAPTURE_CODE, s->frame.code), at))
+	if ((code == 0 || (IS_CHECKED(s) && named)) &&
+	        capture_want(s, capture_key(s, RUBY_CAPTURE_CODE, named), at))
 		s->frame.extra |= INTERP_F_CODE_UNSENT;
 	if ((method == 0 || (IS_CHECKED(s) && s->frame.method)) &&
 	        capture_want(s, capture_key(s, RUBY_CAPTURE_METHOD, s->frame.method),
@@ -394,6 +403,7 @@ static long ruby_look_again(__u32 i, void *ctx)
 	struct capture_slots *slots;
 	__u32 at = s->relook_at, zero = 0;
 	bool full = false;
+	__u64 named;
 
 	for (int n = 0; n < COMPARED_AT_ONCE; n++) {
 		if (at == 0)
@@ -409,12 +419,13 @@ static long ruby_look_again(__u32 i, void *ctx)
 	if (at == 0 || !kept || !slots)
 		return 1;
 	/* Another frame of the same may have been looked at. */
+	named = ruby_named_code(&kept->frame);
 	if (!capture_is_good(s, kept->code_stamp))
-		kept->code_stamp = ruby_stamp(s, slots, RUBY_CAPTURE_CODE, kept->frame.code);
+		kept->code_stamp = ruby_stamp(s, slots, RUBY_CAPTURE_CODE, named);
 	if (!capture_is_good(s, kept->method_stamp))
 		kept->method_stamp = ruby_stamp(s, slots, RUBY_CAPTURE_METHOD, kept->frame.method);
-	if (kept->code_stamp == 0 || (IS_CHECKED(s) && kept->frame.code))
-		full |= capture_want(s, capture_key(s, RUBY_CAPTURE_CODE, kept->frame.code),
+	if (kept->code_stamp == 0 || (IS_CHECKED(s) && named))
+		full |= capture_want(s, capture_key(s, RUBY_CAPTURE_CODE, named),
 		                (at - 1) | WANTED_BASE) != 0;
 	if (kept->method_stamp == 0 || (IS_CHECKED(s) && kept->frame.method))
 		full |= capture_want(s, capture_key(s, RUBY_CAPTURE_METHOD, kept->frame.method),
@@ -562,6 +573,7 @@ static __always_inline void ruby_walk(struct scratch *s, __u64 tp, struct kept_w
 	if (s->interp_outcome != WALK_NONE)
 		goto out;
 	s->cap.nr_wanted = 0;
+	s->cap.run = (s->cap.run + 1) & 0xffff;
 	s->cap.young_unsent = 0;
 	ruby_gc_state(s, ruby_ec_word(s, s->ruby.ec_thread));
 	ruby_check_stack(s, s->leaf_sp);
