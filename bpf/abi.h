@@ -223,8 +223,7 @@ struct capture_piece {
 };
 
 enum {
-	CAPTURE_F_PARTIAL = 1, /* something could not be read */
-	CAPTURE_F_OLD = 2,     /* the collection before this moment found it alive */
+	CAPTURE_F_OLD = 1, /* the collection before this moment found it alive */
 };
 
 /* Followed by pieces. From here on a frame that names the object is named by this. */
@@ -294,6 +293,7 @@ enum {
 	   was captured at its address before may be another. */
 	INTERP_F_CODE_UNSENT = 8,
 	INTERP_F_METHOD_UNSENT = 16,
+	INTERP_F_UNSENT = INTERP_F_CODE_UNSENT | INTERP_F_METHOD_UNSENT,
 };
 
 enum {

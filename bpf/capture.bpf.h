@@ -26,6 +26,8 @@ enum capture_life { LIFE_YOUNG, LIFE_OLD, LIFE_BRIEF, LIFE_FOREVER };
 #define CAPTURE_PRIME         0x9e3779b97f4a7c15ULL
 
 enum { HASHED_AT_ONCE = 32 };
+enum capture_failure { CAPTURE_UNREAD = 1, CAPTURE_NO_OBJECT };
+enum { HASH_FAILED = 1 }; /* of nothing that was captured whole */
 
 static __always_inline __u64 capture_key(const struct scratch *s, __u32 kind, __u64 object)
 {
@@ -41,11 +43,6 @@ static __always_inline bool capture_is_good(const struct scratch *s, __u32 stamp
 		return true;
 	return stamp == CAPTURE_STAMP_FOREVER ||
 	       stamp == (stamp & 1 ? s->old_stamp : s->young_stamp);
-}
-
-static __always_inline struct capture_slot *capture_slot_at(struct capture_slots *slots, __u64 key)
-{
-	return &slots->slot[key * CAPTURE_PRIME >> (64 - CAPTURE_SLOTS_SHIFT)];
 }
 
 /* What is remembered of a key: stamp << 32 | hash, or 0. */
@@ -288,7 +285,7 @@ static __always_inline long capture_fault(struct scratch *s, __u32 next)
 {
 	if (next != 0)
 		return capture_goto(s, next);
-	s->cap.failed = 1;
+	s->cap.failed = CAPTURE_UNREAD;
 	return capture_end(s);
 }
 
@@ -334,7 +331,8 @@ static long capture_step(__u32 i, void *ctx)
 	case CAPTURE_END:
 		return capture_end(s);
 	case CAPTURE_GIVE_UP:
-		return capture_fault(s, 0);
+		s->cap.failed = CAPTURE_NO_OBJECT;
+		return capture_end(s);
 	case CAPTURE_READ:
 		if (capture_read(s, a + off, n))
 			return capture_fault(s, next);
@@ -432,7 +430,7 @@ SUBPROGRAM int capture_run(struct scratch *s, const struct capture_plan *plan, _
 	s->cap.next = plan->start[kind & (CAPTURE_KINDS - 1)];
 	bpf_loop(CAPTURE_MAX_STEPS, capture_step, &loop, 0);
 	if (!s->cap.ended)
-		s->cap.failed = 1;
+		s->cap.failed = CAPTURE_UNREAD;
 	return 0;
 }
 
@@ -440,7 +438,7 @@ static __always_inline __u32 capture_hash_end(const struct scratch *s)
 {
 	__u32 hash = s->cap.hash >> 32;
 
-	return hash != 0 ? hash : 1;
+	return hash > HASH_FAILED ? hash : HASH_FAILED + 1;
 }
 
 /* 0 or -1: there is no room in the ring. */
@@ -456,13 +454,13 @@ static __always_inline int capture_send(struct scratch *s, __u64 key)
 	        .tag = s->tag,
 	        .object = CAPTURE_KEY_OBJ(key),
 	        .kind = CAPTURE_KEY_KIND(key),
-	        .flags = (s->cap.failed ? CAPTURE_F_PARTIAL : 0) |
-	                 (s->cap.life == LIFE_OLD ? CAPTURE_F_OLD : 0),
+	        .flags = s->cap.life == LIFE_OLD ? CAPTURE_F_OLD : 0,
 	        .time_ns = s->rec.head.time_ns,
 	        .gc_gen = s->gc_gen,
 	        .old_stamp = s->old_stamp,
 	};
-	if (bpf_ringbuf_output(&rp_ring, &s->cap.rec, pos * 8, BPF_RB_NO_WAKEUP))
+	if (bpf_ringbuf_output(&rp_ring, &s->cap.rec, pos * 8,
+	            ring_fills() ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP))
 		return -1;
 	count(COUNTER_CAPTURES);
 	return 0;
@@ -483,6 +481,25 @@ static __always_inline bool capture_is_renewed(
 	return (flags & plan->lasting_mask) == plan->lasting_mask;
 }
 
+/* The same; in a build that checks, again if memory was not the same when it was read a second
+ * time: another thread may be changing it (the collector's marks). */
+static __always_inline void capture_object(
+        struct scratch *s, const struct capture_plan *plan, __u64 key)
+{
+#ifdef RPROF_CHECK
+	__u32 queued = s->cap.nr_queued;
+
+	s->cap.check_bad = 0;
+	capture_run(s, plan, key);
+	count(COUNTER_CHECK_CAPTURES);
+	if (!s->cap.check_bad)
+		return;
+	s->cap.check_bad = 0;
+	s->cap.nr_queued = queued;
+#endif
+	capture_run(s, plan, key);
+}
+
 #ifdef RPROF_CHECK
 /* What was taken for known is captured all the same: it has to be what was sent. */
 static __always_inline void capture_check(
@@ -490,13 +507,11 @@ static __always_inline void capture_check(
 {
 	__u32 queued = s->cap.nr_queued;
 
-	if (hash == 0 || s->cap.check_left == 0)
+	if (hash <= HASH_FAILED || s->cap.check_left == 0)
 		return;
 	s->cap.check_left--;
-	s->cap.check_bad = 0;
-	capture_run(s, plan, key);
+	capture_object(s, plan, key);
 	s->cap.nr_queued = queued;
-	count(COUNTER_CHECK_CAPTURES);
 	if (s->cap.failed)
 		return;
 	if (s->cap.check_bad || capture_hash_end(s) != hash)
@@ -510,7 +525,7 @@ static __always_inline __u64 capture_one(
         struct scratch *s, struct capture_slots *slots, const struct capture_plan *plan, __u64 key)
 {
 	__u64 known = capture_recall(slots, key);
-	__u32 stamp = known >> 32, hash;
+	__u32 stamp = known >> 32, hash, nr_parts;
 
 	if (capture_is_good(s, stamp)) {
 #ifdef RPROF_CHECK
@@ -529,12 +544,11 @@ static __always_inline __u64 capture_one(
 	                               bpf_ktime_get_ns() - s->rec.head.time_ns > CAPTURE_RUN_NS))
 		return CAPTURE_UNSENT;
 	s->nr_captures++;
+	nr_parts = s->cap.nr_queued;
+	capture_object(s, plan, key);
+	/* What has parts is good once they are sent: capture_finish() says so. */
+	nr_parts = s->cap.nr_queued - nr_parts;
 #ifdef RPROF_CHECK
-	s->cap.check_bad = 0;
-#endif
-	capture_run(s, plan, key);
-#ifdef RPROF_CHECK
-	count(COUNTER_CHECK_CAPTURES);
 	if (s->cap.check_bad)
 		count(COUNTER_CHECK_CAPTURE);
 #endif
@@ -551,11 +565,14 @@ static __always_inline __u64 capture_one(
 	else if (s->cap.life == LIFE_BRIEF)
 		stamp = 0;
 	if (s->cap.failed) {
-		hash = 0;
-		if (stamp == CAPTURE_STAMP_FOREVER)
+		hash = HASH_FAILED;
+		/* The page may be there the next time. */
+		if (s->cap.failed == CAPTURE_UNREAD)
+			stamp = 0;
+		else if (stamp == CAPTURE_STAMP_FOREVER)
 			stamp = s->young_stamp;
 	} else if ((__u32)known == hash) {
-		if (stamp != 0)
+		if (stamp != 0 && nr_parts == 0)
 			capture_remember(slots, key, (__u64)stamp << 32 | hash);
 		count(COUNTER_LOOKED_AT);
 		return stamp;
@@ -564,7 +581,7 @@ static __always_inline __u64 capture_one(
 		s->capture_lost = 1;
 		return CAPTURE_UNSENT;
 	}
-	capture_remember(slots, key, (__u64)stamp << 32 | hash);
+	capture_remember(slots, key, (__u64)(nr_parts == 0 ? stamp : 0) << 32 | hash);
 	return stamp;
 }
 
@@ -579,14 +596,15 @@ static __always_inline __u64 capture_one(
 #define WANTED_LATER                                                                               \
 	0x20000000U /* it is old, so it can as well be captured with the next sample               \
 	             */
-#define WANTED_AT(w) ((w)&0xffff)
+#define WANTED_AT(w) ((w)&0x1fffffff)
 
 /* An entry of the filter is of this run if it has its number: run << 16 | index. */
 static __always_inline bool capture_is_noted(const struct scratch *s, __u32 entry, __u64 key)
 {
 	__u32 at = entry & 0xffff;
 
-	return entry >> 16 == s->cap.run && at < CAPTURE_MAX_WANTED && s->cap.wanted[at] == key;
+	return entry >> 16 == s->cap.run && at < s->cap.nr_wanted && at < CAPTURE_MAX_WANTED &&
+	       s->cap.wanted[at] == key;
 }
 
 /* 0 or -1: there is no room. */
@@ -633,7 +651,9 @@ static __always_inline void capture_finish(struct wanted_loop *loop)
 		stamp = 0;
 	if (stamp == 0)
 		s->look_again = 1;
-	if (known != 0 && known >> 32 != stamp)
+	/* While objects move what was good before stays noted. */
+	if (known != 0 && known >> 32 != stamp &&
+	        (stamp != 0 || s->cap.unsent || s->young_stamp != 0))
 		capture_remember(loop->slots, s->cap.key, (__u64)stamp << 32 | (__u32)known);
 	if (where & WANTED_BASE) {
 		if (method)
@@ -731,7 +751,7 @@ static __always_inline void capture_wanted(struct scratch *s, struct kept_walk *
 	loop.plan = bpf_map_lookup_elem(&rp_plans, &plan);
 	if (!loop.slots || !loop.plan)
 		return;
-	bpf_loop(CAPTURE_MAX_WANTED * 8, capture_next, &loop, 0);
+	bpf_loop(CAPTURE_MAX_WANTED * 32, capture_next, &loop, 0);
 }
 
 #endif

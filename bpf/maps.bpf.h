@@ -364,6 +364,26 @@ static __always_inline void count(__u32 counter)
 		(*v)++;
 }
 
+/* Bytes in the ring buffer for which user space is woken. */
+enum { RING_WAKE_SZ = 1 << 19 };
+
+__u64 rp_woken_at; /* how much had been put into the ring buffer then */
+
+/* The buffer holds more than it should, and user space was not woken for that a moment ago: with
+ * each record it would be for nothing. (A race between two CPUs costs one more.) */
+static __always_inline bool ring_fills(void)
+{
+	__u64 end;
+
+	if (bpf_ringbuf_query(&rp_ring, BPF_RB_AVAIL_DATA) < RING_WAKE_SZ)
+		return false;
+	end = bpf_ringbuf_query(&rp_ring, BPF_RB_PROD_POS);
+	if (end - rp_woken_at < RING_WAKE_SZ / 4)
+		return false;
+	rp_woken_at = end;
+	return true;
+}
+
 /* Appends a word to the record; the limits of the walks keep pos below RECORD_WORDS. */
 static __always_inline void record_word(struct scratch *s, __u64 v)
 {

@@ -11,11 +11,6 @@
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-/* Bytes in the ring buffer for which user space is woken. */
-enum { RING_WAKE_SZ = 1 << 19 };
-
-__u64 rp_woken_at; /* how much had been put into the ring buffer then */
-
 enum scratch_slot { SCRATCH_PERF = 0, SCRATCH_TRACEPOINT = 1 };
 
 struct sample_origin {
@@ -81,21 +76,6 @@ static __always_inline void kept_release(struct scratch *s, struct kept_walk *ke
 		kept->nr_interp = 0;
 	}
 	__sync_lock_test_and_set(&kept->busy, 0);
-}
-
-/* The buffer holds more than it should, and user space was not woken for that a moment ago: with
- * each record it would be for nothing. (A race between two CPUs costs one more.) */
-static __always_inline bool ring_fills(void)
-{
-	__u64 end;
-
-	if (bpf_ringbuf_query(&rp_ring, BPF_RB_AVAIL_DATA) < RING_WAKE_SZ)
-		return false;
-	end = bpf_ringbuf_query(&rp_ring, BPF_RB_PROD_POS);
-	if (end - rp_woken_at < RING_WAKE_SZ / 4)
-		return false;
-	rp_woken_at = end;
-	return true;
 }
 
 static __always_inline bool send_record(struct scratch *s)

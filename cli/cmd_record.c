@@ -24,9 +24,8 @@
 enum {
 	DRAIN_MS = 100,
 	COMMIT_MS = 1000,
-	ROUND_MS = 50, /* so long at most records are taken before something else is looked at */
-	LOOK_UP_EVERY = 32, /* records: then it is looked whether it is time to */
-	BOOT_TRIES = 40,    /* of 50 ms: a Ruby that has just been started has no VM yet */
+	ROUND_MS = 50,   /* so long at most records are taken before something else is looked at */
+	BOOT_TRIES = 40, /* of 50 ms: a Ruby that has just been started has no VM yet */
 	DEFAULT_RATE_HZ = 99,
 	MAX_RECORDED = 256, /* processes in one recording */
 	LARGE_SZ = 1 << 20, /* memory that goes back to the kernel when it is freed */
@@ -52,7 +51,6 @@ struct recorder {
 	struct session *session;
 	struct pipeline *pipeline;
 	uint64_t round_end_ns; /* of the records that are taken now */
-	uint32_t nr_taken;
 	uint64_t start_ns, table_losses;
 	bool progress_open;
 };
@@ -368,14 +366,15 @@ static bool on_sample(void *ctx, const struct rprof_sample *sample, size_t size)
 	struct recorder *r = ctx;
 
 	pipeline_add(r->pipeline, sample, size, refresh_process, r);
-	return ++r->nr_taken % LOOK_UP_EVERY != 0 || now_ns() < r->round_end_ns;
+	return now_ns() < r->round_end_ns;
 }
 
-static void on_capture(void *ctx, const struct rprof_capture *capture, size_t size)
+static bool on_capture(void *ctx, const struct rprof_capture *capture, size_t size)
 {
 	struct recorder *r = ctx;
 
 	pipeline_capture(r->pipeline, capture, size);
+	return now_ns() < r->round_end_ns;
 }
 
 /* Takes what the kernel side has sent, until end_ns at most. True when nothing is left. */

@@ -16,6 +16,7 @@ enum {
 	LEARN_SAMPLES = 256, /* so many stacks teach the stitcher */
 	MAX_PENDING = 64,    /* samples that wait for objects that were not captured with them */
 	PENDING_SAMPLES = 8, /* of the same thread, which bring them */
+	PENDING_NS = 1000000000,
 	MAX_UNSENT = 256,
 	NAMES_EVERY = 64, /* a thread's names are read again after so many of its samples */
 };
@@ -268,12 +269,36 @@ static void unsent_find(struct unsent *u, const struct rprof_sample *s)
 	}
 }
 
+/*
+ * Names one frame. again: what was named right is left alone, since its address may hold another
+ * object by now; and what was captured with the sample has to be shown to be that as well.
+ */
+static void name_frame(struct held *h, size_t i, const struct unsent *unsent, bool again)
+{
+	const struct rprof_sample *s = h->sample;
+	struct interp_moment when = {s->time_ns, s->gc_gen, s->unsent_old_stamp};
+	struct interp_frame f = record_interp(s)[i];
+	struct interp_info *info = &h->infos[i];
+
+	if (again && !(info->flags & (INTERP_UNVERIFIED | INTERP_UNREADABLE)))
+		return;
+	if (is_unsent(unsent, f.code))
+		f.extra |= INTERP_F_CODE_UNSENT;
+	if (is_unsent(unsent, f.method))
+		f.extra |= INTERP_F_METHOD_UNSENT;
+	if (again && (f.extra & INTERP_F_UNSENT) != INTERP_F_UNSENT) {
+		f.extra |= INTERP_F_UNSENT;
+		when.unsent_old_stamp = 0;
+	}
+	/* What collects has been called, and whoever calls what may collect has noted its line. */
+	h->ops->resolve(h->rt, &f, i == 0 && !(s->flags & SAMPLE_F_IN_GC), &when, info);
+}
+
 /* Names the interpreter frames, leaf first, and says what they are to the stitcher. */
-static void name_interp_frames(struct held *h)
+static void name_interp_frames(struct held *h, bool again)
 {
 	const struct rprof_sample *s = h->sample;
 	const struct interp_frame *frames = record_interp(s);
-	struct interp_moment when = {s->time_ns, s->gc_gen, s->unsent_old_stamp};
 	struct unsent unsent;
 	struct frame *body = NULL; /* that of a rescue or ensure body, which is shown */
 	bool skip = false;
@@ -282,7 +307,6 @@ static void name_interp_frames(struct held *h)
 	h->unverified = false;
 	h->inexact_line = false;
 	for (size_t i = 0; i < s->nr_interp; i++) {
-		struct interp_frame f = frames[i];
 		struct interp_desc desc = {.class = INTERP_HIDDEN};
 
 		/* Of an interpreter that nobody knows: its frames stay without names. */
@@ -296,17 +320,11 @@ static void name_interp_frames(struct held *h)
 		h->ops->frame_class(h->rt, &frames[i], &desc);
 		h->interps[i] =
 		        (struct stitch_interp){.class = desc.class, .ends_run = desc.ends_run};
-		h->infos[i] = (struct interp_info){0};
+		if (!again)
+			h->infos[i] = (struct interp_info){0};
 		if (desc.class == INTERP_HIDDEN)
 			continue;
-		if (is_unsent(&unsent, f.code))
-			f.extra |= INTERP_F_CODE_UNSENT;
-		if (is_unsent(&unsent, f.method))
-			f.extra |= INTERP_F_METHOD_UNSENT;
-		/* What collects has been called, and whoever calls what may collect has noted its
-		 * line. */
-		h->ops->resolve(
-		        h->rt, &f, i == 0 && !(s->flags & SAMPLE_F_IN_GC), &when, &h->infos[i]);
+		name_frame(h, i, &unsent, again);
 		h->interps[i].func_addr = h->infos[i].func_addr;
 		if (h->infos[i].flags & (INTERP_UNVERIFIED | INTERP_UNREADABLE))
 			h->unverified = true;
@@ -792,12 +810,12 @@ static void pending_retry(struct pipeline *pl, const struct rprof_sample *sample
 
 	for (size_t i = 0; i < pl->nr_pending; i++) {
 		struct held *h = pl->pending[i];
-		bool ends = sample == NULL;
+		bool ends = sample == NULL || sample->time_ns > h->sample->time_ns + PENDING_NS;
 
 		if (sample != NULL && thread_key(sample) == thread_key(h->sample)) {
 			ends = ++h->nr_later == PENDING_SAMPLES ||
 			       !(sample->flags & SAMPLE_F_UNSENT);
-			name_interp_frames(h);
+			name_interp_frames(h, true);
 			ends |= !h->unverified;
 		}
 		if (!ends) {
@@ -828,7 +846,7 @@ void pipeline_add(struct pipeline *pl, const struct rprof_sample *sample, size_t
 	if (pl->nr_pending != 0)
 		pending_retry(pl, sample, refresh, ctx);
 	h.rt = process_runtime(h.process, sample->tag, &h.ops);
-	name_interp_frames(&h);
+	name_interp_frames(&h, false);
 	name_thread(pl, &h);
 	if (h.unverified && sample->flags & SAMPLE_F_UNSENT && pl->nr_pending < MAX_PENDING) {
 		copy = held_copy(&h, size);

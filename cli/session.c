@@ -457,8 +457,7 @@ static int on_record(void *ctx, void *data, size_t size)
 		return on_sample(s, data, record->size);
 	case RECORD_CAPTURE:
 		if (record->size >= sizeof(struct rprof_capture)) {
-			s->sink->capture(s->sink->ctx, data, record->size);
-			return 0;
+			return s->sink->capture(s->sink->ctx, data, record->size) ? 0 : -EAGAIN;
 		}
 	}
 	s->bad_records++;

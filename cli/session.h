@@ -66,7 +66,7 @@ int session_sideband_fd(const struct session *s);
 struct session_sink {
 	/* With all its frames. False: no more for now. */
 	bool (*sample)(void *ctx, const struct rprof_sample *sample, size_t size);
-	void (*capture)(void *ctx, const struct rprof_capture *capture, size_t size);
+	bool (*capture)(void *ctx, const struct rprof_capture *capture, size_t size);
 	void *ctx;
 };
 /* Gives the sink what is in the buffer. True when the buffer is empty. */

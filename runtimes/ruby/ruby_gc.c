@@ -94,5 +94,6 @@ bool ruby_gc_agree(const struct interp_moment *when, uint64_t capture_gen, uint3
 	/* What is old when it is captured was found alive by the last mark, so it was there before
 	 * anything was freed or moved then; and what the sample saw was not freed before that. */
 	return old_stamp != 0 && !((gen | capture_gen) & RUBY_GEN_COLLECTING) &&
-	       (gen & 3) != RUBY_GC_COMPACTING && capture_gen >> 3 == (gen >> 3) + 1;
+	       (gen & 3) != RUBY_GC_COMPACTING && (gen & 3) != RUBY_GC_MARKING &&
+	       capture_gen >> 3 == (gen >> 3) + 1;
 }

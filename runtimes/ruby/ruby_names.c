@@ -324,7 +324,8 @@ void ruby_captured(struct runtime *rt, const struct rprof_capture *c, size_t siz
 	new.object.time_ns = c->time_ns;
 	/* A part lies on a page that was not there: what it is now counts if it is certain that
 	 * nothing was freed meanwhile. */
-	new.object.verified = overlay.nr_below == 0 || ruby_gc_is_same(rt, c->gc_gen, old_stamp);
+	new.object.verified = c->kind == RUBY_CAPTURE_ID || overlay.nr_below == 0 ||
+	                      ruby_gc_is_same(rt, c->gc_gen, old_stamp);
 	/* So do lines that are too many for a capture. */
 	if (rc == 0 && c->kind == RUBY_CAPTURE_CODE) {
 		overlay.nr_below = 0;
@@ -357,7 +358,8 @@ const void *ruby_object(struct runtime *rt, unsigned int kind, uint64_t object, 
 			code_lines(&rt->objects, &new.code);
 		new.object.known = rc == 0;
 		new.object.later = true;
-		new.object.verified = ruby_gc_is_same(rt, when->gc_gen, when->unsent_old_stamp);
+		new.object.verified = kind == RUBY_CAPTURE_ID ||
+		                      ruby_gc_is_same(rt, when->gc_gen, when->unsent_old_stamp);
 		new.object.gc_gen = when->gc_gen;
 		o = any_put(&rt->cache->later[kind], kind, object, &new);
 	}

@@ -443,7 +443,7 @@ static long ruby_look_again(__u32 i, void *ctx)
 /* What the collector is doing. */
 static __always_inline void ruby_gc_state(struct scratch *s, __u64 thread)
 {
-	__u64 flags_word = 0, ractor, running, objspace = s->ruby.objspace_addr;
+	__u64 flags_word = 0, again = 0, ractor, running, objspace = s->ruby.objspace_addr;
 	__u64 off = s->ruby.objspace_flags, count_off = s->ruby.objspace_gc_count;
 	__u64 minors_off = s->ruby.objspace_minors, first = off & ~7ULL, last, count = 0;
 	struct ruby_stamps stamps;
@@ -490,6 +490,10 @@ static __always_inline void ruby_gc_state(struct scratch *s, __u64 thread)
 	if (gc.own)
 		s->rec.head.flags |= SAMPLE_F_IN_GC;
 	if (count_off <= first || minors_off <= first)
+		return;
+	/* To another thread the words may be of two moments, unless the flags are the same behind
+	 * the counts. */
+	if (!gc.own && (user_read(s, objspace + first, &again) || again != flags_word))
 		return;
 	stamps = ruby_stamps_of(&gc);
 	s->young_stamp = stamps.young;
@@ -574,6 +578,7 @@ static __always_inline void ruby_walk(struct scratch *s, __u64 tp, struct kept_w
 		goto out;
 	s->cap.nr_wanted = 0;
 	s->cap.run = (s->cap.run + 1) & 0xffff;
+	s->cap.run += s->cap.run == 0;
 	s->cap.young_unsent = 0;
 	ruby_gc_state(s, ruby_ec_word(s, s->ruby.ec_thread));
 	ruby_check_stack(s, s->leaf_sp);
