@@ -31,7 +31,7 @@ enum { HASH_FAILED = 1 }; /* of nothing that was captured whole */
 
 static __always_inline __u64 capture_key(const struct scratch *s, __u32 kind, __u64 object)
 {
-	return (__u64)s->tag << 52 | (object & 0xffffffffffffULL) << 4 | kind;
+	return (__u64)s->image << 52 | (object & 0xffffffffffffULL) << 4 | kind;
 }
 
 /* Is what has this stamp what it was? */
@@ -604,14 +604,14 @@ static __always_inline bool capture_is_noted(const struct scratch *s, __u32 entr
 	__u32 at = entry & 0xffff;
 
 	return entry >> 16 == s->cap.run && at < s->cap.nr_wanted && at < CAPTURE_MAX_WANTED &&
-	       s->cap.wanted[at] == key;
+	       s->cap.wanted[at & (CAPTURE_MAX_WANTED - 1)] == key;
 }
 
 /* 0 or -1: there is no room. */
 static __always_inline int capture_want(struct scratch *s, __u64 key, __u32 where)
 {
 	__u32 nr = s->cap.nr_wanted, entry = s->cap.run << 16 | nr;
-	__u64 hash = key * CAPTURE_PRIME;
+	__u64 hash = key * CAPTURE_PRIME, at;
 	__u32 *first = &s->cap.filter[hash >> 56 & (CAPTURE_FILTER - 1)];
 	__u32 *second = &s->cap.filter[hash >> 48 & (CAPTURE_FILTER - 1)];
 
@@ -624,8 +624,12 @@ static __always_inline int capture_want(struct scratch *s, __u64 key, __u32 wher
 		*second = entry;
 	else
 		*first = entry;
-	s->cap.wanted[nr] = key;
-	s->cap.wanted_at[nr] = where;
+	/* Else clang drops the mask, since it knows the bound; Linux 6.1's verifier forgets it
+	 * where the number was kept on the stack ("unbounded memory access"). */
+	at = nr;
+	asm volatile("" : "+r"(at));
+	s->cap.wanted[at & (CAPTURE_MAX_WANTED - 1)] = key;
+	s->cap.wanted_at[at & (CAPTURE_MAX_WANTED - 1)] = where;
 	s->cap.nr_wanted = nr + 1;
 	return 0;
 }
@@ -712,16 +716,17 @@ static long capture_next(__u32 i, void *ctx)
 			s->cap.second = 1;
 			return 0;
 		}
-		key = s->cap.wanted[at];
+		key = s->cap.wanted[at & (CAPTURE_MAX_WANTED - 1)];
 		s->cap.nr_looked = at + 1;
 		if (s->cap.postponing && capture_can_wait(s, loop->plan, key)) {
-			s->cap.wanted_at[at] |= WANTED_LATER;
+			s->cap.wanted_at[at & (CAPTURE_MAX_WANTED - 1)] |= WANTED_LATER;
 			return 0;
 		}
-		if (s->cap.second && !(s->cap.wanted_at[at] & WANTED_LATER))
+		if (s->cap.second &&
+		        !(s->cap.wanted_at[at & (CAPTURE_MAX_WANTED - 1)] & WANTED_LATER))
 			return 0;
 		s->cap.key = key;
-		s->cap.where = s->cap.wanted_at[at];
+		s->cap.where = s->cap.wanted_at[at & (CAPTURE_MAX_WANTED - 1)];
 		s->cap.unsent = 0;
 	}
 	stamp = capture_one(s, loop->slots, loop->plan, key);

@@ -112,6 +112,7 @@ struct kept_walk {
 	__u32 generation; /* of the mappings of the native frames */
 	__u32 nr_native, nr_interp;
 	__u32 stamp; /* of young objects at the last walk; 0: the stamps have to be looked at */
+	__u32 image, unused; /* what the interpreter frames are of: as in struct scratch */
 	struct kept_native native[RPROF_MAX_KEPT_NATIVE];
 	struct kept_interp interp[RPROF_MAX_KEPT_INTERP];
 };
@@ -225,6 +226,7 @@ struct scratch {
 	__u32 look_again;   /* one has no stamp */
 	__u32 relook_at;    /* frames of the base that were not looked at again yet */
 	__u32 plan, tag;
+	__u32 image; /* of the tag and the exec: the next image may look the same to user space */
 	__u64 gc_gen;
 	union {
 		struct interp_frame frame;

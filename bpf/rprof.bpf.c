@@ -176,6 +176,7 @@ static __always_inline int take_sample(void *ctx, enum scratch_slot which,
 			s->has_ruby = 1;
 			s->plan = proc->plan;
 			s->tag = proc->tag;
+			s->image = (proc->tag + (__u32)task->self_exec_id * 61) & 0xfff;
 			s->rec.head.tag = proc->tag;
 		}
 	}

@@ -47,6 +47,7 @@ struct task_struct {
 	struct task_struct *group_leader;
 	struct pid *thread_pid;
 	unsigned int flags;
+	__u64 self_exec_id;      /* counts the execs of the process: fs/exec.c, begin_new_exec() */
 	unsigned long sas_ss_sp; /* sigaltstack() */
 	unsigned long sas_ss_size;
 	char comm[16];

@@ -585,6 +585,10 @@ static __always_inline void ruby_walk(struct scratch *s, __u64 tp, struct kept_w
 	s->interp_outcome = WALK_ROOT;
 	if (s->nr_frames == 0)
 		goto out;
+	if (kept->image != s->image && s->keep) {
+		kept->image = s->image;
+		kept->nr_interp = 0;
+	}
 	s->kept_interp = kept->nr_interp;
 	if (s->kept_interp > s->nr_frames)
 		s->kept_interp = s->nr_frames;
