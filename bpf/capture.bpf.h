@@ -526,19 +526,19 @@ static __always_inline __u64 capture_one(
 {
 	__u64 known = capture_recall(slots, key);
 	__u32 stamp = known >> 32, hash, nr_parts;
+	bool good;
 
-	if (capture_is_good(s, stamp)) {
+	good = capture_is_good(s, stamp);
+	if (!good && capture_is_renewed(s, plan, key, stamp)) {
+		stamp = s->old_stamp;
+		capture_remember(slots, key, (__u64)stamp << 32 | (__u32)known);
+		good = true;
+	}
+	if (good) {
 #ifdef RPROF_CHECK
 		capture_check(s, plan, key, known);
 #endif
 		return stamp;
-	}
-	if (capture_is_renewed(s, plan, key, stamp)) {
-		capture_remember(slots, key, (__u64)s->old_stamp << 32 | (__u32)known);
-#ifdef RPROF_CHECK
-		capture_check(s, plan, key, known);
-#endif
-		return s->old_stamp;
 	}
 	if (s->capture_lost || (s->nr_captures >= CAPTURE_LEAST &&
 	                               bpf_ktime_get_ns() - s->rec.head.time_ns > CAPTURE_RUN_NS))
