@@ -166,6 +166,18 @@ static __always_inline void capture_trim(struct scratch *s, __u64 size)
 	s->cap.pos = s->cap.piece + size / 8;
 }
 
+/* The first words of an object, where it is: a collection may just have moved it. 0 or -1. */
+static __always_inline int capture_head(
+        struct scratch *s, __u64 *addr, __u64 size, const struct capture_plan *plan)
+{
+	if (capture_read(s, *addr, size))
+		return -1;
+	if ((capture_word(s, s->cap.piece) & plan->moved_mask) != plan->moved_type)
+		return 0;
+	*addr = capture_word(s, (__u64)s->cap.piece + plan->moved_to);
+	return capture_read(s, *addr, CAPTURE_ARRAY_HEAD);
+}
+
 /* A string object. Most are short, and stand in their object: then one read gets all. Its
  * characters count, wherever they are. */
 SUBPROGRAM int capture_string(struct scratch *s, __u64 addr, const struct capture_plan *plan)
@@ -179,17 +191,10 @@ SUBPROGRAM int capture_string(struct scratch *s, __u64 addr, const struct captur
 		head = CAPTURE_ARRAY_HEAD;
 	if (head > CAPTURE_STRING_HEAD)
 		head = CAPTURE_STRING_HEAD;
-	if (capture_read(s, addr, head & ~7ULL))
+	if (capture_head(s, &addr, head & ~7ULL, plan))
 		return -1;
 	at = s->cap.piece;
 	flags = capture_word(s, at);
-	if ((flags & plan->moved_mask) == plan->moved_type) {
-		addr = capture_word(s, at + plan->moved_to);
-		if (capture_read(s, addr, CAPTURE_ARRAY_HEAD))
-			return -1;
-		at = s->cap.piece;
-		flags = capture_word(s, at);
-	}
 	if (flags & plan->string.outside) {
 		len = capture_word(s, at + plan->string.len / 8);
 		ptr = capture_word(s, at + plan->string.ptr / 8);
@@ -224,17 +229,10 @@ SUBPROGRAM int capture_element(
 {
 	__u64 flags, len, ptr, at;
 
-	if (!s || !plan || capture_read(s, addr, CAPTURE_ARRAY_HEAD))
+	if (!s || !plan || capture_head(s, &addr, CAPTURE_ARRAY_HEAD, plan))
 		return -1;
 	at = s->cap.piece;
 	flags = capture_word(s, at);
-	if ((flags & plan->moved_mask) == plan->moved_type) {
-		addr = capture_word(s, at + plan->moved_to);
-		if (capture_read(s, addr, CAPTURE_ARRAY_HEAD))
-			return -1;
-		at = s->cap.piece;
-		flags = capture_word(s, at);
-	}
 	if (flags & plan->array.outside) {
 		len = flags >> (plan->array.len_shift & 63) & plan->array.len_mask;
 		ptr = addr + plan->array.embed;

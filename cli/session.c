@@ -20,10 +20,10 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-/* Room in the tables for what the processes map later: dlopen'ed extensions. */
 /* Walks that are kept, one for each thread: twice as many as there are threads, between these. */
 enum { MIN_KEPT = 16, MAX_KEPT = 256 };
 
+/* Room in the tables for what the processes map later: dlopen'ed extensions. */
 enum { SPARE_CHUNKS = 32, SPARE_PAGES = 16384, SPARE_RULES = 16384 };
 
 struct session {
