@@ -30,11 +30,12 @@ JOBS := $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
 Q = $(if $(filter 1,$(V)),,@)
 say = $(if $(filter 1,$(V)),,@printf '  %-7s %s\n' $(1) $(2))
 
-lib_src := $(wildcard base/*.c symbolizer/*.c runtimes/*.c runtimes/*/*.c profile/*.c)
-cli_src := $(wildcard cli/*.c)
+lib_src := $(wildcard base/*.c symbolizer/*.c runtimes/*.c runtimes/*/*.c profile/*.c) \
+	$(filter-out record/kernel.c,$(wildcard record/*.c))
+# Needs the BPF object, which takes root to load: all else can be linked into a test.
+cli_src := record/kernel.c $(wildcard cli/*.c)
 lib_obj := $(lib_src:%.c=$(O)/%.o)
 cli_obj := $(cli_src:%.c=$(O)/%.o)
-# What a user of the tables, the stitcher or the exporters links: everything but cli/.
 unit    := $(patsubst tests/unit/%.c,$(O)/tests/unit/%,$(wildcard tests/unit/test_*.c))
 
 .PHONY: all lib setup setup-check demo check check-unit check-lint check-bpf check-walk check-e2e check-names \
@@ -73,14 +74,14 @@ $(O)/bpf/rprof.skel.h: $(O)/bpf/rprof.bpf.o
 	$(call say,SKEL,$@)
 	$(Q)$(BPFTOOL) gen skeleton $< name rprof_bpf > $@
 
-$(cli_obj): | $(O)/bpf/rprof.skel.h
+$(O)/record/kernel.o: | $(O)/bpf/rprof.skel.h
 
 # The kernel's own list of system calls.
-$(O)/cli/syscalls.inc: Makefile
+$(O)/record/syscalls.inc: Makefile
 	$(call say,GEN,$@)
 	$(Q)mkdir -p $(@D) && printf '#include <asm/unistd_64.h>\n' | $(CC) -E -dM - | \
 		sed -nE 's/^#define __NR_([a-z0-9_]+) ([0-9]+)$$/[\2] = "\1",/p' | sort -V > $@
-$(O)/cli/syscalls.o: $(O)/cli/syscalls.inc
+$(O)/record/syscalls.o: $(O)/record/syscalls.inc
 
 # ---- files that are compiled in ---------------------------------------------------------------
 # profile/html/* becomes $(O)/profile/html_*.h: `static const char NAME[]` by xxd-free od.
@@ -204,7 +205,7 @@ compile_commands.json: ## for clangd and clang-tidy
 
 clean: ## remove what was built (not the unpacked Rubies)
 	rm -rf build-san build/rprof build/librprof.a build/setup.log demo.html demo.rprof compile_commands.json \
-		$(addprefix build/,base bpf check symbolizer runtimes profile cli tests demo test-logs bench)
+		$(addprefix build/,base bpf check symbolizer runtimes profile record cli tests demo test-logs bench)
 
 format: ## clang-format all sources
 	clang-format -i $$(git ls-files '*.c' '*.h')

@@ -2,7 +2,7 @@
  * pastes. */
 #include "cli/cmd.h"
 #include "cli/options.h"
-#include "cli/process.h"
+#include "record/process.h"
 #include "symbolizer/kallsyms.h"
 
 #include <dirent.h>

@@ -1,11 +1,11 @@
 /* rprof record: samples running processes into a recording. */
 #include "cli/cmd.h"
 #include "cli/options.h"
-#include "cli/pipeline.h"
-#include "cli/process.h"
-#include "cli/session.h"
+#include "record/pipeline.h"
+#include "record/process.h"
+#include "record/kernel.h"
 #include "cli/summary.h"
-#include "cli/unsampled.h"
+#include "record/unsampled.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -48,7 +48,7 @@ struct recorder {
 	size_t nr_processes;
 	struct recording *rec;
 	struct kallsyms *kallsyms;
-	struct session *session;
+	struct kernel *kernel;
 	struct pipeline *pipeline;
 	uint64_t round_end_ns; /* of the records that are taken now */
 	uint64_t start_ns, table_losses;
@@ -289,15 +289,15 @@ static int open_recording(struct recorder *r, char **argv)
 	return EXIT_OK;
 }
 
-static int open_session(struct recorder *r)
+static int open_kernel(struct recorder *r)
 {
-	struct session_options options = {
+	struct kernel_options options = {
 	        .rate_hz = r->rate_hz,
 	        .syscalls = r->syscalls,
 	        .nr_syscalls = r->nr_syscalls,
 	};
 	struct err err = {0};
-	int rc = session_new(&options, r->processes, r->nr_processes, &r->session, &err);
+	int rc = kernel_new(&options, r->processes, r->nr_processes, &r->kernel, &err);
 
 	if (rc == -EPERM || rc == -EACCES)
 		return cli_fail(EXIT_PERMISSION, "%s", err.msg);
@@ -330,7 +330,7 @@ static void refresh_process(void *ctx, struct process *p)
 	int changed;
 
 	changed = process_refresh_maps(p, &err);
-	if (changed == 1 && session_update_process(r->session, p, &err) == -ENOSPC)
+	if (changed == 1 && kernel_update_process(r->kernel, p, &err) == -ENOSPC)
 		r->table_losses++;
 }
 
@@ -348,7 +348,7 @@ static void reattach(struct recorder *r)
 		process_refresh_maps(p, &err);
 		rc = process_reattach(p, &err);
 		if (rc == 0)
-			session_update_process(r->session, p, &err);
+			kernel_update_process(r->kernel, p, &err);
 	}
 }
 
@@ -380,17 +380,17 @@ static bool on_capture(void *ctx, const struct rprof_capture *capture, size_t si
 /* Takes what the kernel side has sent, until end_ns at most. True when nothing is left. */
 static bool take_records(struct recorder *r, uint64_t end_ns)
 {
-	const struct session_sink sink = {.sample = on_sample, .capture = on_capture, .ctx = r};
+	const struct kernel_sink sink = {.sample = on_sample, .capture = on_capture, .ctx = r};
 
 	r->round_end_ns = end_ns;
-	return session_drain(r->session, &sink);
+	return kernel_drain(r->kernel, &sink);
 }
 
 static void set_losses(struct recorder *r)
 {
-	struct session_stats stats;
+	struct kernel_stats stats;
 
-	session_stats(r->session, &stats);
+	kernel_stats(r->kernel, &stats);
 	recording_set_loss(r->rec, "ring-buffer-full", stats.lost);
 	recording_set_loss(r->rec, "walk-in-progress", stats.missed);
 	if (r->table_losses != 0)
@@ -400,11 +400,11 @@ static void set_losses(struct recorder *r)
 static void show_progress(struct recorder *r, bool tty)
 {
 	struct pipeline_stats ps;
-	struct session_stats ss;
+	struct kernel_stats ss;
 	double seconds = (double)(now_ns() - r->start_ns) / 1e9;
 
 	pipeline_stats(r->pipeline, &ps);
-	session_stats(r->session, &ss);
+	kernel_stats(r->kernel, &ss);
 	fprintf(stderr,
 	        "%srprof: %5.1f s  %" PRIu64 " samples  %" PRIu64 " threads  %" PRIu64 " lost%s",
 	        tty ? "\r" : "", seconds, ss.samples, ps.threads, ss.lost + ss.missed,
@@ -429,7 +429,7 @@ static bool watch_processes(struct recorder *r)
 
 		if (!p->exited && !target_is_alive(&p->target)) {
 			p->exited = true;
-			session_remove_process(r->session, p);
+			kernel_remove_process(r->kernel, p);
 		}
 		alive |= !p->exited;
 	}
@@ -460,9 +460,8 @@ static int record(struct recorder *r, struct err *err)
 		if (!empty)
 			wait_ms = 0;
 		fds[nr_fds++] =
-		        (struct pollfd){.fd = session_sideband_fd(r->session), .events = POLLIN};
-		fds[nr_fds++] =
-		        (struct pollfd){.fd = session_ring_fd(r->session), .events = POLLIN};
+		        (struct pollfd){.fd = kernel_sideband_fd(r->kernel), .events = POLLIN};
+		fds[nr_fds++] = (struct pollfd){.fd = kernel_ring_fd(r->kernel), .events = POLLIN};
 		for (size_t i = 0; i < r->nr_processes; i++)
 			if (!r->processes[i]->exited)
 				fds[nr_fds++] = (struct pollfd){
@@ -472,7 +471,7 @@ static int record(struct recorder *r, struct err *err)
 		for (size_t i = 2; i < nr_fds; i++)
 			exits |= fds[i].revents != 0;
 		empty = take_records(r, now_ns() + ROUND_MS * 1000000ULL);
-		session_mapped(r->session, on_mapped, r);
+		kernel_mapped(r->kernel, on_mapped, r);
 		now = now_ns();
 		commit = now >= next_commit;
 		if (exits || commit)
@@ -492,7 +491,7 @@ static int record(struct recorder *r, struct err *err)
 		}
 	}
 	note_cpu_time(r);
-	session_stop(r->session);
+	kernel_stop(r->kernel);
 	take_records(r, UINT64_MAX);
 	pipeline_flush(r->pipeline, refresh_process, r);
 	free(fds);
@@ -517,7 +516,7 @@ static int finish(struct recorder *r, uint64_t cpu_at_start, int rc, struct err 
 
 	sum.duration_ns = now_ns() - r->start_ns;
 	pipeline_stats(r->pipeline, &sum.pipeline);
-	session_stats(r->session, &sum.session);
+	kernel_stats(r->kernel, &sum.kernel);
 	sum.own_cpu_ns = own_cpu_ns() - cpu_at_start;
 	sum.table_losses = r->table_losses;
 	sum.all_exited = true;
@@ -525,8 +524,8 @@ static int finish(struct recorder *r, uint64_t cpu_at_start, int rc, struct err 
 		sum.all_exited &= r->processes[i]->exited;
 	set_losses(r);
 	set_meta_u64(r, "duration_ns", sum.duration_ns);
-	set_meta_u64(r, "bpf_run_ns", sum.session.bpf_ns);
-	set_meta_u64(r, "bpf_runs", sum.session.bpf_runs);
+	set_meta_u64(r, "bpf_run_ns", sum.kernel.bpf_ns);
+	set_meta_u64(r, "bpf_runs", sum.kernel.bpf_runs);
 	set_meta_u64(r, "recorder_cpu_ns", sum.own_cpu_ns);
 	close_rc = recording_close(r->rec, rc == 0 ? err : NULL);
 	r->rec = NULL;
@@ -543,7 +542,7 @@ static int finish(struct recorder *r, uint64_t cpu_at_start, int rc, struct err 
 		summary_print(&sum, stderr);
 	}
 	if (code == EXIT_OK && unsampled != NULL) {
-		unsampled_explain(unsampled, &sum.session, err);
+		unsampled_explain(unsampled, &sum.kernel, err);
 		code = cli_fail(EXIT_UNSAMPLED, "%s", err->msg);
 	}
 	return code;
@@ -552,7 +551,7 @@ static int finish(struct recorder *r, uint64_t cpu_at_start, int rc, struct err 
 static void recorder_release(struct recorder *r)
 {
 	pipeline_free(r->pipeline);
-	session_free(r->session);
+	kernel_free(r->kernel);
 	kallsyms_free(r->kallsyms);
 	for (size_t i = 0; i < r->nr_processes; i++)
 		process_free(r->processes[i]);
@@ -591,7 +590,7 @@ static int run_recorder(struct recorder *r, char **argv)
 			return code;
 	}
 	/* The recording is made last: nothing is left behind when something is in the way. */
-	code = open_session(r);
+	code = open_kernel(r);
 	if (code != EXIT_OK)
 		return code;
 	r->start_ns = now_ns();
@@ -603,7 +602,7 @@ static int run_recorder(struct recorder *r, char **argv)
 		return code;
 	cpu_at_start = own_cpu_ns();
 	r->start_ns = now_ns();
-	rc = session_start(r->session, &err);
+	rc = kernel_start(r->kernel, &err);
 	if (rc == -EPERM || rc == -EACCES)
 		return cli_fail(EXIT_PERMISSION, "%s", err.msg);
 	if (rc != 0)

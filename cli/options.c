@@ -1,6 +1,6 @@
 #include "cli/options.h"
 
-#include "cli/syscalls.h"
+#include "record/syscalls.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -63,7 +63,7 @@ static void print_meanings(const struct pipeline_stats *p, FILE *out)
 void summary_print(const struct summary *s, FILE *out)
 {
 	const struct pipeline_stats *p = &s->pipeline;
-	const struct session_stats *ss = &s->session;
+	const struct kernel_stats *ss = &s->kernel;
 	double seconds = (double)s->duration_ns / 1e9;
 
 	fprintf(out, "%" PRIu64 " samples of %" PRIu64 " thread%s in %.1f s%s\n", p->samples,
@@ -105,7 +105,7 @@ void summary_print(const struct summary *s, FILE *out)
 void summary_print_json(const struct summary *s, FILE *out)
 {
 	const struct pipeline_stats *p = &s->pipeline;
-	const struct session_stats *ss = &s->session;
+	const struct kernel_stats *ss = &s->kernel;
 	const char *sep = "";
 	struct buf path;
 

@@ -2,8 +2,8 @@
 #ifndef CLI_SUMMARY_H
 #define CLI_SUMMARY_H
 
-#include "cli/pipeline.h"
-#include "cli/session.h"
+#include "record/pipeline.h"
+#include "record/kernel.h"
 #include <stdio.h>
 
 struct summary {
@@ -13,7 +13,7 @@ struct summary {
 	bool all_exited;
 	bool unsampled; /* an error follows: of a process that used CPU time there is no sample */
 	struct pipeline_stats pipeline;
-	struct session_stats session;
+	struct kernel_stats kernel;
 };
 
 void summary_print(const struct summary *s, FILE *out);

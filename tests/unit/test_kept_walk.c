@@ -3,7 +3,7 @@
  * that keeps walks by the rule of bpf/abi.h (struct rprof_sample), and knows the whole stacks.
  * Stacks are written down root first here, records leaf first.
  */
-#include "symbolizer/kept_walk.h"
+#include "record/kept_walk.h"
 #include "tests/unit/tap.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-#include "cli/unsampled.h"
+#include "record/unsampled.h"
 #include "tests/unit/tap.h"
 
 TEST(cpu_time_that_is_worth_ten_samples_must_show)

@@ -2,8 +2,8 @@
  * A process that is recorded: who it is, its mappings, its interpreter, and what its native
  * addresses mean.
  */
-#ifndef CLI_PROCESS_H
-#define CLI_PROCESS_H
+#ifndef RECORD_PROCESS_H
+#define RECORD_PROCESS_H
 
 #include "base/err.h"
 #include "base/hash.h"

@@ -1,7 +1,7 @@
 /* System calls of x86-64 by name and number, from the kernel's own list (asm/unistd_64.h) as it was
  * at build time. */
-#ifndef CLI_SYSCALLS_H
-#define CLI_SYSCALLS_H
+#ifndef RECORD_SYSCALLS_H
+#define RECORD_SYSCALLS_H
 
 #include "base/base.h"
 

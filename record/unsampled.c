@@ -1,7 +1,7 @@
-#include "cli/unsampled.h"
+#include "record/unsampled.h"
 
-#include "cli/process.h"
-#include "cli/session.h"
+#include "record/process.h"
+#include "record/kernel.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -28,7 +28,7 @@ const struct process *unsampled_find(struct process *const *processes, size_t nr
 	return NULL;
 }
 
-void unsampled_explain(const struct process *p, const struct session_stats *stats, struct err *err)
+void unsampled_explain(const struct process *p, const struct kernel_stats *stats, struct err *err)
 {
 	int pid = (int)p->target.pid;
 	double seconds = (double)p->cpu_ns / 1e9;

@@ -1,4 +1,4 @@
-#include "cli/process.h"
+#include "record/process.h"
 
 #include "base/buf.h"
 

@@ -3,8 +3,8 @@
  * only what differs from the thread's last walk (bpf/abi.h, struct rprof_sample), and here it
  * becomes whole again.
  */
-#ifndef SYMBOLIZER_KEPT_WALK_H
-#define SYMBOLIZER_KEPT_WALK_H
+#ifndef RECORD_KEPT_WALK_H
+#define RECORD_KEPT_WALK_H
 
 #include "base/base.h"
 #include "bpf/abi.h"

@@ -1,4 +1,4 @@
-#include "cli/syscalls.h"
+#include "record/syscalls.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 enum { MAX_SYSCALL = 1024 };
 
 static const char *const names[MAX_SYSCALL] = {
-#include "cli/syscalls.inc"
+#include "record/syscalls.inc"
 };
 
 const char *syscall_name(uint32_t number)

@@ -2,8 +2,8 @@
  * The kernel's own notes of code that processes map (perf's PERF_RECORD_MMAP2), so that the unwind
  * tables of a library are there within moments of its dlopen().
  */
-#ifndef CLI_SIDEBAND_H
-#define CLI_SIDEBAND_H
+#ifndef RECORD_SIDEBAND_H
+#define RECORD_SIDEBAND_H
 
 #include "base/err.h"
 #include <stdbool.h>

@@ -2,12 +2,12 @@
  * From a record of the kernel side to a sample of the recording: name the frames, stitch them,
  * store the stack.
  */
-#ifndef CLI_PIPELINE_H
-#define CLI_PIPELINE_H
+#ifndef RECORD_PIPELINE_H
+#define RECORD_PIPELINE_H
 
 #include "base/err.h"
 #include "bpf/abi.h"
-#include "cli/process.h"
+#include "record/process.h"
 #include "profile/recording.h"
 #include "symbolizer/kallsyms.h"
 

@@ -1,9 +1,9 @@
-#include "cli/session.h"
+#include "record/kernel.h"
 
 #include "bpf/rprof.skel.h"
-#include "cli/sideband.h"
-#include "cli/tables.h"
-#include "symbolizer/kept_walk.h"
+#include "record/sideband.h"
+#include "record/unwind_maps.h"
+#include "record/kept_walk.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -26,8 +26,8 @@ enum { MIN_KEPT = 16, MAX_KEPT = 256 };
 /* Room in the tables for what the processes map later: dlopen'ed extensions. */
 enum { SPARE_CHUNKS = 32, SPARE_PAGES = 16384, SPARE_RULES = 16384 };
 
-struct session {
-	struct session_options options;
+struct kernel {
+	struct kernel_options options;
 	struct rprof_bpf *skel;
 	struct ring_buffer *ring;
 	struct sideband *sideband;
@@ -44,7 +44,7 @@ struct session {
 	size_t nr_processes;
 	uint32_t generation; /* counts the tables that were made */
 	uint32_t *valid;     /* for each process: which of its two mapping tables is valid now */
-	const struct session_sink *sink; /* while draining */
+	const struct kernel_sink *sink; /* while draining */
 	struct kept_walks *kept;
 	uint64_t ring_bytes, reads, lookups, bad_records, check_whole;
 };
@@ -96,7 +96,7 @@ static void *map_array(const struct bpf_map *map, size_t stride, size_t *sz)
 }
 
 /* The files of all executable mappings, each once. The list is the caller's. */
-static int mapped_files(const struct session *s, struct dso ***out, size_t *nr)
+static int mapped_files(const struct kernel *s, struct dso ***out, size_t *nr)
 {
 	struct hash64 seen;
 	struct dso **dsos;
@@ -134,8 +134,8 @@ static int mapped_files(const struct session *s, struct dso ***out, size_t *nr)
 }
 
 /* How large the tables must be for what the processes map now. */
-static int size_tables(const struct session *s, uint32_t *chunks, uint32_t *pages, uint32_t *rules,
-        struct err *err)
+static int size_tables(
+        const struct kernel *s, uint32_t *chunks, uint32_t *pages, uint32_t *rules, struct err *err)
 {
 	uint64_t rows = 0;
 	struct dso **dsos;
@@ -178,7 +178,7 @@ static size_t count_threads(pid_t pid)
 
 /* How many walks to keep: a power of two. Threads that share a slot cost one another the walk that
  * was kept, nothing else. */
-static uint32_t nr_kept_walks(const struct session *s)
+static uint32_t nr_kept_walks(const struct kernel *s)
 {
 	size_t nr_threads = 0;
 	uint32_t nr = MIN_KEPT;
@@ -190,7 +190,7 @@ static uint32_t nr_kept_walks(const struct session *s)
 	return nr;
 }
 
-static void unmap_tables(struct session *s)
+static void unmap_tables(struct kernel *s)
 {
 	if (s->rows != NULL)
 		munmap(s->rows, s->rows_sz);
@@ -204,7 +204,7 @@ static void unmap_tables(struct session *s)
 }
 
 /* Only while they are written: all of them counts as this process's memory. */
-static int map_tables(struct session *s, struct err *err)
+static int map_tables(struct kernel *s, struct err *err)
 {
 	struct rprof_bpf *skel = s->skel;
 
@@ -224,7 +224,7 @@ static int map_tables(struct session *s, struct err *err)
 	return 0;
 }
 
-static int load_skeleton(struct session *s, struct err *err)
+static int load_skeleton(struct kernel *s, struct err *err)
 {
 	uint32_t chunks, pages, rules, nr_kept = nr_kept_walks(s);
 	struct utsname uts;
@@ -285,7 +285,7 @@ static int load_skeleton(struct session *s, struct err *err)
 }
 
 /* Fills one rprof_mapping; skips what the walk cannot use. */
-static int fill_mapping(struct session *s, struct process *p, const struct mapping *m,
+static int fill_mapping(struct kernel *s, struct process *p, const struct mapping *m,
         struct rprof_mapping *out, struct err *err)
 {
 	struct loaded_table t = {0};
@@ -313,7 +313,7 @@ static int fill_mapping(struct session *s, struct process *p, const struct mappi
 	return 0;
 }
 
-static size_t process_index(const struct session *s, const struct process *p)
+static size_t process_index(const struct kernel *s, const struct process *p)
 {
 	for (size_t i = 0; i < s->nr_processes; i++)
 		if (s->processes[i] == p)
@@ -322,7 +322,7 @@ static size_t process_index(const struct session *s, const struct process *p)
 }
 
 /* How to capture what names the interpreter's objects. */
-static int load_plan(struct session *s, const struct process *p, uint32_t index, struct err *err)
+static int load_plan(struct kernel *s, const struct process *p, uint32_t index, struct err *err)
 {
 	struct capture_plan *plan = malloc(sizeof(*plan));
 	int rc = 0;
@@ -340,7 +340,7 @@ static int load_plan(struct session *s, const struct process *p, uint32_t index,
 	return rc;
 }
 
-int session_update_process(struct session *s, struct process *p, struct err *err)
+int kernel_update_process(struct kernel *s, struct process *p, struct err *err)
 {
 	size_t index = process_index(s, p);
 	uint32_t tgid = (uint32_t)p->target.pid, slot;
@@ -400,7 +400,7 @@ int session_update_process(struct session *s, struct process *p, struct err *err
 	return rc;
 }
 
-void session_remove_process(struct session *s, struct process *p)
+void kernel_remove_process(struct kernel *s, struct process *p)
 {
 	uint32_t tgid = (uint32_t)p->target.pid;
 
@@ -425,7 +425,7 @@ static bool is_as_checked(const struct rprof_sample *whole)
 #endif
 }
 
-static int on_sample(struct session *s, const struct rprof_sample *record, size_t size)
+static int on_sample(struct kernel *s, const struct rprof_sample *record, size_t size)
 {
 	const struct rprof_sample *whole;
 	size_t whole_sz;
@@ -445,7 +445,7 @@ static int on_sample(struct session *s, const struct rprof_sample *record, size_
 static int on_record(void *ctx, void *data, size_t size)
 {
 	const struct rprof_record *record = data;
-	struct session *s = ctx;
+	struct kernel *s = ctx;
 
 	s->ring_bytes += size;
 	if (size < sizeof(*record) || record->size > size) {
@@ -464,10 +464,10 @@ static int on_record(void *ctx, void *data, size_t size)
 	return 0;
 }
 
-int session_new(const struct session_options *options, struct process *const *processes,
-        size_t nr_processes, struct session **out, struct err *err)
+int kernel_new(const struct kernel_options *options, struct process *const *processes,
+        size_t nr_processes, struct kernel **out, struct err *err)
 {
-	struct session *s = calloc(1, sizeof(*s));
+	struct kernel *s = calloc(1, sizeof(*s));
 	struct syscall_set_abi {
 		uint64_t bit[16];
 	} set = {0};
@@ -519,23 +519,23 @@ int session_new(const struct session_options *options, struct process *const *pr
 			set.bit[options->syscalls[i] / 64] |= 1ULL << (options->syscalls[i] % 64);
 	bpf_map_update_elem(bpf_map__fd(s->skel->maps.rp_syscalls), &zero, &set, BPF_ANY);
 	for (size_t i = 0; i < nr_processes; i++) {
-		rc = session_update_process(s, processes[i], err);
+		rc = kernel_update_process(s, processes[i], err);
 		if (rc != 0 && rc != -ENOSPC)
 			goto out;
 	}
 	*out = s;
 	return 0;
 out:
-	session_free(s);
+	kernel_free(s);
 	return rc;
 }
 
-void session_free(struct session *s)
+void kernel_free(struct kernel *s)
 {
 	if (s == NULL)
 		return;
 	if (s->links != NULL)
-		session_stop(s);
+		kernel_stop(s);
 	free(s->links);
 	free(s->perf_fds);
 	sideband_free(s->sideband);
@@ -552,7 +552,7 @@ void session_free(struct session *s)
 	free(s);
 }
 
-static int start_clock(struct session *s, struct err *err)
+static int start_clock(struct kernel *s, struct err *err)
 {
 	struct perf_event_attr attr = {
 	        .type = PERF_TYPE_SOFTWARE,
@@ -588,7 +588,7 @@ static int start_clock(struct session *s, struct err *err)
 	return 0;
 }
 
-int session_start(struct session *s, struct err *err)
+int kernel_start(struct kernel *s, struct err *err)
 {
 	int rc;
 
@@ -606,7 +606,7 @@ int session_start(struct session *s, struct err *err)
 	return 0;
 }
 
-void session_stop(struct session *s)
+void kernel_stop(struct kernel *s)
 {
 	for (int cpu = 0; cpu < s->nr_cpus; cpu++) {
 		bpf_link__destroy(s->links[cpu]);
@@ -616,28 +616,28 @@ void session_stop(struct session *s)
 	s->syscall_link = NULL;
 }
 
-int session_ring_fd(const struct session *s)
+int kernel_ring_fd(const struct kernel *s)
 {
 	return ring_buffer__epoll_fd(s->ring);
 }
 
-int session_sideband_fd(const struct session *s)
+int kernel_sideband_fd(const struct kernel *s)
 {
 	return s->epoll_fd;
 }
 
-bool session_drain(struct session *s, const struct session_sink *sink)
+bool kernel_drain(struct kernel *s, const struct kernel_sink *sink)
 {
 	s->sink = sink;
 	return ring_buffer__consume(s->ring) != -EAGAIN;
 }
 
-bool session_mapped(struct session *s, void (*fn)(void *ctx, int pid), void *ctx)
+bool kernel_mapped(struct kernel *s, void (*fn)(void *ctx, int pid), void *ctx)
 {
 	return sideband_read(s->sideband, fn, ctx);
 }
 
-static uint64_t counter_sum(const struct session *s, uint32_t counter)
+static uint64_t counter_sum(const struct kernel *s, uint32_t counter)
 {
 	uint64_t values[s->nr_cpus], sum = 0;
 
@@ -649,7 +649,7 @@ static uint64_t counter_sum(const struct session *s, uint32_t counter)
 }
 
 static void add_program(
-        const struct bpf_program *prog, struct session_stats *out, uint32_t *verified)
+        const struct bpf_program *prog, struct kernel_stats *out, uint32_t *verified)
 {
 	struct bpf_prog_info info = {0};
 	uint32_t len = sizeof(info);
@@ -663,9 +663,9 @@ static void add_program(
 	*verified = info.verified_insns;
 }
 
-void session_stats(const struct session *s, struct session_stats *out)
+void kernel_stats(const struct kernel *s, struct kernel_stats *out)
 {
-	*out = (struct session_stats){
+	*out = (struct kernel_stats){
 	        .samples = counter_sum(s, COUNTER_SAMPLES),
 	        .lost = counter_sum(s, COUNTER_LOST_RING),
 	        .no_user = counter_sum(s, COUNTER_NO_USER),

@@ -1,25 +1,25 @@
 /*
  * The kernel side of a recording: the BPF object with its maps, the events that trigger it, the
- * ring buffer. The only file that knows libbpf and the skeleton is session.c.
+ * ring buffer. The only file that knows libbpf and the skeleton is kernel.c.
  */
-#ifndef CLI_SESSION_H
-#define CLI_SESSION_H
+#ifndef RECORD_KERNEL_H
+#define RECORD_KERNEL_H
 
 #include "base/err.h"
 #include "bpf/abi.h"
-#include "cli/process.h"
+#include "record/process.h"
 #include <stdbool.h>
 
-struct session;
+struct kernel;
 
-struct session_options {
+struct kernel_options {
 	uint32_t rate_hz;         /* CPU clock; 0: no CPU samples */
 	const uint32_t *syscalls; /* numbers */
 	size_t nr_syscalls;
 };
 
-/* What a session counts. All since its start. */
-struct session_stats {
+/* What is counted, since the start. */
+struct kernel_stats {
 	uint64_t samples, lost, no_user;
 	uint64_t missed;           /* triggers that fired while another walk ran on the same CPU */
 	uint64_t bpf_ns, bpf_runs; /* 0 when the kernel keeps no statistics */
@@ -44,35 +44,35 @@ struct session_stats {
  * Loads the programs and the unwind tables of the processes; nothing fires yet. -EPERM: the
  * sentence names the capability or sysctl. -ENOTSUP: the kernel lacks BTF or BPF.
  */
-int session_new(const struct session_options *options, struct process *const *processes,
-        size_t nr_processes, struct session **out, struct err *err);
-void session_free(struct session *s);
+int kernel_new(const struct kernel_options *options, struct process *const *processes,
+        size_t nr_processes, struct kernel **out, struct err *err);
+void kernel_free(struct kernel *s);
 
 /* Tells the kernel side the mappings of a process again: after process_refresh_maps() returned 1.
  * -ENOSPC: the tables are full; what fits is loaded. */
-int session_update_process(struct session *s, struct process *p, struct err *err);
-void session_remove_process(struct session *s, struct process *p);
+int kernel_update_process(struct kernel *s, struct process *p, struct err *err);
+void kernel_remove_process(struct kernel *s, struct process *p);
 
 /* Makes the events fire. */
-int session_start(struct session *s, struct err *err);
+int kernel_start(struct kernel *s, struct err *err);
 /* No event fires after this; what is in the ring buffer stays there. */
-void session_stop(struct session *s);
+void kernel_stop(struct kernel *s);
 
 /* For poll(): readable when the kernel side wants to be drained now. */
-int session_ring_fd(const struct session *s);
+int kernel_ring_fd(const struct kernel *s);
 /* For poll(): readable when a process mapped code. */
-int session_sideband_fd(const struct session *s);
+int kernel_sideband_fd(const struct kernel *s);
 /* Who takes the records, in their order; each is valid during the call. */
-struct session_sink {
+struct kernel_sink {
 	/* With all its frames. False: no more for now. */
 	bool (*sample)(void *ctx, const struct rprof_sample *sample, size_t size);
 	bool (*capture)(void *ctx, const struct rprof_capture *capture, size_t size);
 	void *ctx;
 };
 /* Gives the sink what is in the buffer. True when the buffer is empty. */
-bool session_drain(struct session *s, const struct session_sink *sink);
+bool kernel_drain(struct kernel *s, const struct kernel_sink *sink);
 /* Reads the kernel's notes of new mappings; true when one of them is of a process with this pid. */
-bool session_mapped(struct session *s, void (*fn)(void *ctx, int pid), void *ctx);
-void session_stats(const struct session *s, struct session_stats *out);
+bool kernel_mapped(struct kernel *s, void (*fn)(void *ctx, int pid), void *ctx);
+void kernel_stats(const struct kernel *s, struct kernel_stats *out);
 
 #endif

@@ -1,4 +1,4 @@
-#include "cli/tables.h"
+#include "record/unwind_maps.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -2,14 +2,14 @@
  * Processes that used CPU time while the CPUs were sampled, and of which there is no sample. A
  * recording of them says nothing, which reads as "it was idle": that must not pass for a result.
  */
-#ifndef CLI_UNSAMPLED_H
-#define CLI_UNSAMPLED_H
+#ifndef RECORD_UNSAMPLED_H
+#define RECORD_UNSAMPLED_H
 
 #include "base/err.h"
 #include <stdbool.h>
 
 struct process;
-struct session_stats;
+struct kernel_stats;
 
 /* So many samples are expected before their absence means something. */
 enum { UNSAMPLED_MIN_EXPECTED = 10 };
@@ -26,6 +26,6 @@ void unsampled_note(struct process *p);
 /* The first process of which there should be samples, or NULL. */
 const struct process *unsampled_find(struct process *const *processes, size_t nr, uint32_t rate_hz);
 /* The sentence: which process, what may be the cause, what to do. */
-void unsampled_explain(const struct process *p, const struct session_stats *stats, struct err *err);
+void unsampled_explain(const struct process *p, const struct kernel_stats *stats, struct err *err);
 
 #endif

@@ -1,4 +1,4 @@
-#include "symbolizer/kept_walk.h"
+#include "record/kept_walk.h"
 
 #include <errno.h>
 #include <stdlib.h>

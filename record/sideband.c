@@ -1,4 +1,4 @@
-#include "cli/sideband.h"
+#include "record/sideband.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>

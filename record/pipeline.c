@@ -1,9 +1,9 @@
-#include "cli/pipeline.h"
+#include "record/pipeline.h"
 
 #include "base/hash.h"
-#include "cli/syscalls.h"
+#include "record/syscalls.h"
 #include "symbolizer/gc_place.h"
-#include "symbolizer/kept_walk.h"
+#include "record/kept_walk.h"
 
 #include <errno.h>
 #include <stdio.h>

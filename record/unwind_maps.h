@@ -2,8 +2,8 @@
  * Unwind tables in the memory that the kernel-side walk searches: the BPF array maps, mapped into
  * this process. Each ELF file is loaded once and shared by all processes that map it.
  */
-#ifndef CLI_TABLES_H
-#define CLI_TABLES_H
+#ifndef RECORD_UNWIND_MAPS_H
+#define RECORD_UNWIND_MAPS_H
 
 #include "base/err.h"
 #include "base/hash.h"
