@@ -84,13 +84,15 @@ $(O)/record/syscalls.inc: Makefile
 $(O)/record/syscalls.o: $(O)/record/syscalls.inc
 
 # ---- files that are compiled in ---------------------------------------------------------------
-# profile/html/* becomes $(O)/profile/html_*.h: `static const char NAME[]` by xxd-free od.
-$(O)/profile/%.inc: profile/html/%
+# FILE becomes $(O)/FILE.inc: its bytes, to stand between the braces of an array.
+$(O)/%.inc: %
 	$(call say,EMBED,$<)
 	$(Q)mkdir -p $(@D) && od -An -v -tu1 $< | sed 's/[0-9]\+/&,/g' > $@
 
-html_inc := $(patsubst profile/html/%,$(O)/profile/%.inc,$(wildcard profile/html/*))
-$(O)/profile/flamegraph.o: $(html_inc)
+$(O)/profile/flamegraph.o: $(patsubst %,$(O)/%.inc,$(wildcard profile/html/*))
+$(O)/profile/schema.o: $(O)/profile/schema.sql.inc
+usages := $(patsubst cli/usage/%.txt,%,$(wildcard cli/usage/*.txt))
+$(usages:%=$(O)/cli/cmd_%.o): $(O)/cli/cmd_%.o: $(O)/cli/usage/%.txt.inc
 
 # ---- the example program ------------------------------------------------------------------------
 RUBY ?= /usr/bin/ruby

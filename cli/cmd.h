@@ -29,7 +29,7 @@ struct command {
 	const char *summary; /* one line of `rprof help` */
 	int (*run)(int argc,
 	        char **argv); /* argv[0] is the command's name; returns an enum exit_code */
-	const char *usage; /* printed by `rprof NAME --help`: synopsis, a blank line, the options */
+	const char *usage;    /* cli/usage/NAME.txt, printed by `rprof NAME --help` */
 };
 
 extern const struct command cmd_record, cmd_report, cmd_flamegraph, cmd_export, cmd_info;

@@ -118,30 +118,13 @@ static int run_export(int argc, char **argv)
 	return rc;
 }
 
+static const char usage[] = {
+#include "cli/usage/export.txt.inc"
+        0};
+
 const struct command cmd_export = {
         .name = "export",
         .summary = "write a recording as folded stacks or JSON Lines",
         .run = run_export,
-        .usage = "Usage: rprof export FILE -f folded|jsonl [-o OUT] [OPTIONS]\n"
-                 "\n"
-                 "  -f, --format FORMAT  folded: root;...;leaf COUNT, for the usual flame graph "
-                 "scripts\n"
-                 "                       jsonl:  everything, one distinct stack a line "
-                 "(docs/jsonl.md)\n"
-                 "                       default: what the name of the output says (.folded, .txt, "
-                 ".jsonl)\n"
-                 "  -o, --output OUT     where to write; default: standard output\n"
-                 "  -p, --process PID    only this process\n"
-                 "  -t, --thread TID     only this thread\n"
-                 "      --trigger NAME   only this trigger: cpu, syscall:openat, ...\n"
-                 "                       folded holds one: cpu if there, else the first\n"
-                 "\n"
-                 "folded:\n"
-                 "      --view VIEW      all (default), default (the VM's plumbing folded away), "
-                 "ruby\n"
-                 "      --kinds LIST     only frames of these kinds: "
-                 "ruby,jit,cfunc,native,kernel,gc\n"
-                 "      --threads        put process and thread before the root\n"
-                 "jsonl:\n"
-                 "      --samples        a line for each sample too, with its time",
+        .usage = usage,
 };

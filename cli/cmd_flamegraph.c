@@ -8,19 +8,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static const char usage[] =
-        "Usage: rprof flamegraph FILE [-o OUT.html] [--title TEXT] [--thread TID] [--trigger "
-        "NAME]\n"
-        "\n"
-        "Writes a recording as a flame graph: one HTML file that needs no network.\n"
-        "\n"
-        "  -o, --output OUT.html  the file to write, - for standard output (default: FILE with "
-        ".html)\n"
-        "      --title TEXT       the heading (default: the command that was recorded)\n"
-        "      --thread TID       show this thread first (default: all)\n"
-        "      --trigger NAME     show this trigger first: cpu, syscall:openat (default: the "
-        "first)\n"
-        "  -h, --help             this text";
+static const char usage[] = {
+#include "cli/usage/flamegraph.txt.inc"
+        0};
 
 struct options {
 	const char *input, *output;

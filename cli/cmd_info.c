@@ -18,16 +18,9 @@
 
 enum { MAX_SHOWN_THREADS = 256, TEXT_MAX = 4 << 20 };
 
-static const char usage_text[] = "Usage: rprof info PID [--json]\n"
-                                 "\n"
-                                 "Shows what rprof would see in a process and what not, and why: "
-                                 "the Ruby, where each fact about\n"
-                                 "its layout came from, threads, symbols and unwind tables of each "
-                                 "library, kernel, permissions.\n"
-                                 "\n"
-                                 "  -p, --pid PID   the process, as an option\n"
-                                 "      --json      as one JSON object\n"
-                                 "  -h, --help      this text";
+static const char usage[] = {
+#include "cli/usage/info.txt.inc"
+        0};
 
 /* One fact: a line "key: value" under its heading, or a member of the JSON object. */
 struct facts {
@@ -339,5 +332,5 @@ const struct command cmd_info = {
         .name = "info",
         .summary = "show what rprof would see in a process, and why not",
         .run = run,
-        .usage = usage_text,
+        .usage = usage,
 };

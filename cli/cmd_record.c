@@ -75,22 +75,9 @@ static uint64_t now_ns(void)
 /* ---- command line -------------------------------------------------------------------------------
  */
 
-static const char usage_text[] =
-        "Usage: rprof record -p PID[,PID...] [-F HZ] [-d DURATION] [-o FILE] [--syscall "
-        "NAME[,NAME...]]\n"
-        "\n"
-        "Samples running Ruby processes without stopping them, until the duration ends, ^C, or "
-        "they exit.\n"
-        "\n"
-        "  -p, --pid PID[,PID...]    the processes; may be repeated\n"
-        "  -F, --rate HZ             samples a second and CPU (default 99)\n"
-        "  -d, --duration DURATION   10, 10s, 500ms, 2m (default: until ^C)\n"
-        "  -o, --output FILE         the recording (default rprof-NAME-PID-TIME.rprof)\n"
-        "      --syscall NAME[,...]  one stack for each of these system calls; without -F no CPU "
-        "samples\n"
-        "  -q, --quiet               no progress and no summary\n"
-        "      --json                the summary as JSON on standard output\n"
-        "  -h, --help                this text";
+static const char usage[] = {
+#include "cli/usage/record.txt.inc"
+        0};
 
 static int parse_options(struct recorder *r, int argc, char **argv, bool *done)
 {
@@ -636,5 +623,5 @@ const struct command cmd_record = {
         .name = "record",
         .summary = "sample running Ruby processes into a recording",
         .run = run,
-        .usage = usage_text,
+        .usage = usage,
 };

@@ -118,23 +118,13 @@ static int run_report(int argc, char **argv)
 	return rc;
 }
 
+static const char usage[] = {
+#include "cli/usage/report.txt.inc"
+        0};
+
 const struct command cmd_report = {
         .name = "report",
         .summary = "show the hottest frames and stacks of a recording",
         .run = run_report,
-        .usage = "Usage: rprof report FILE [OPTIONS]\n"
-                 "\n"
-                 "      --json           one JSON object instead of text\n"
-                 "      --top N          how many frames and threads (default 20)\n"
-                 "      --stacks N       how many stacks (default 5)\n"
-                 "      --view VIEW      default: Ruby, C functions, and native frames that tell "
-                 "something;\n"
-                 "                       ruby: Ruby and C functions only; all: every frame\n"
-                 "      --kinds LIST     only frames of these kinds: "
-                 "ruby,jit,cfunc,native,kernel,gc\n"
-                 "  -p, --process PID    only this process\n"
-                 "  -t, --thread TID     only this thread\n"
-                 "      --trigger NAME   only this trigger: cpu, syscall:openat, ...\n"
-                 "  -o, --output OUT     where to write; default: standard output\n"
-                 "  -f, --format FORMAT  text or json; default: what the name of the output says",
+        .usage = usage,
 };

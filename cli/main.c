@@ -40,7 +40,7 @@ int cli_fail(enum exit_code code, const char *fmt, ...)
 
 int cli_usage(const struct command *cmd)
 {
-	puts(cmd->usage);
+	fputs(cmd->usage, stdout);
 	return cli_finish_stdout();
 }
 

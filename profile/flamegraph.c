@@ -10,19 +10,19 @@
 #include <sys/random.h>
 
 static const unsigned char page_html[] = {
-#include "profile/flamegraph.html.inc"
+#include "profile/html/flamegraph.html.inc"
         0};
 static const unsigned char page_css[] = {
-#include "profile/flamegraph.css.inc"
+#include "profile/html/flamegraph.css.inc"
         0};
 static const unsigned char model_js[] = {
-#include "profile/model.js.inc"
+#include "profile/html/model.js.inc"
         0};
 static const unsigned char graph_js[] = {
-#include "profile/graph.js.inc"
+#include "profile/html/graph.js.inc"
         0};
 static const unsigned char page_js[] = {
-#include "profile/page.js.inc"
+#include "profile/html/page.js.inc"
         0};
 
 struct flamegraph {
