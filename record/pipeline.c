@@ -446,12 +446,11 @@ static void push_kernel(struct pipeline *pl, const struct rprof_sample *s)
 	}
 }
 
-static const char *gc_name(uint64_t gc_gen)
+static const char *gc_name(const struct held *h)
 {
-	static const char *const names[] = {
-	        "(garbage collection)", "(GC marking)", "(GC sweeping)", "(garbage collection)"};
-
-	return names[gc_gen & 3];
+	if (h->ops == NULL || h->ops->gc_name == NULL)
+		return "(garbage collection)";
+	return h->ops->gc_name(h->rt, h->sample->gc_gen);
 }
 
 static void push_trigger(struct pipeline *pl, const struct rprof_sample *s)
@@ -476,7 +475,7 @@ static void push_items(struct pipeline *pl, struct held *h, size_t nr)
 	struct frame gc = {.kind = FRAME_GC};
 
 	if (h->sample->flags & SAMPLE_F_IN_GC) {
-		gc.name = gc_name(h->sample->gc_gen);
+		gc.name = gc_name(h);
 		h->gc_unplaced = !gc_place(
 		        pl->items, nr, pl->natives, h->sample->native_outcome == WALK_ROOT, &gc_at);
 	}

@@ -113,6 +113,9 @@ struct runtime_ops {
 	/* Is func_addr a function that sets the garbage collector going, and whose activation stays
 	 * on the stack until it is done? NULL, or false for all: not known. */
 	bool (*enters_gc)(const struct runtime *rt, uint64_t func_addr);
+	/* The frame that stands for the collector in a sample with this gc_gen: "(GC marking)", a
+	 * string that lives for ever. NULL: it is called by what it is in any language. */
+	const char *(*gc_name)(const struct runtime *rt, uint64_t gc_gen);
 	/* Is the file an extension: a library that the interpreter loaded as code of the program?
 	 */
 	bool (*is_extension)(const struct runtime *rt, struct dso *dso);

@@ -67,6 +67,19 @@ static bool ruby_is_extension(const struct runtime *rt, struct dso *dso)
 	return dso_find_symbol(dso, init) != NULL;
 }
 
+static const char *ruby_gc_name(const struct runtime *rt, uint64_t gc_gen)
+{
+	(void)rt;
+	switch (gc_gen & 3) {
+	case RUBY_GC_MARKING:
+		return "(GC marking)";
+	case RUBY_GC_SWEEPING:
+		return "(GC sweeping)";
+	default:
+		return "(garbage collection)";
+	}
+}
+
 static const struct dso *ruby_dso(const struct runtime *rt)
 {
 	return rt->dso;
@@ -196,6 +209,7 @@ const struct runtime_ops ruby_runtime = {
         .is_extension = ruby_is_extension,
         .call_sites = ruby_call_sites,
         .enters_gc = ruby_enters_gc,
+        .gc_name = ruby_gc_name,
         .dso = ruby_dso,
         .thread_name = ruby_thread_name,
         .description = ruby_description,
