@@ -310,33 +310,32 @@ static int open_pipeline(struct recorder *r)
 /* ---- the recording itself
  * ------------------------------------------------------------------------- */
 
-static void refresh_process(void *ctx, struct process *p)
-{
-	struct recorder *r = ctx;
-	struct err err = {0};
-	int changed;
-
-	changed = process_refresh_maps(p, &err);
-	if (changed == 1 && kernel_update_process(r->kernel, p, &err) == -ENOSPC)
-		r->table_losses++;
-}
-
-/* Processes that exec'ed: the new image may run an interpreter too, once it has started. */
-static void reattach(struct recorder *r)
+/* What changed of the processes since the kernel side was told. */
+static void tell_kernel(struct recorder *r)
 {
 	struct err err = {0};
 
 	for (size_t i = 0; i < r->nr_processes; i++) {
 		struct process *p = r->processes[i];
-		int rc;
+
+		if (!p->exited && p->generation != p->told_generation &&
+		        kernel_update_process(r->kernel, p, &err) == -ENOSPC)
+			r->table_losses++;
+	}
+}
+
+/* Processes that exec'ed: the new image may run an interpreter too, once it has started. */
+static void reattach(struct recorder *r)
+{
+	for (size_t i = 0; i < r->nr_processes; i++) {
+		struct process *p = r->processes[i];
 
 		if (p->exited || !p->lost_runtime)
 			continue;
-		process_refresh_maps(p, &err);
-		rc = process_reattach(p, &err);
-		if (rc == 0)
-			kernel_update_process(r->kernel, p, &err);
+		process_refresh_maps(p, NULL);
+		process_reattach(p, NULL);
 	}
+	tell_kernel(r);
 }
 
 static void on_mapped(void *ctx, int pid)
@@ -345,14 +344,17 @@ static void on_mapped(void *ctx, int pid)
 
 	for (size_t i = 0; i < r->nr_processes; i++)
 		if (!r->processes[i]->exited && (pid == 0 || r->processes[i]->target.pid == pid))
-			refresh_process(r, r->processes[i]);
+			process_refresh_maps(r->processes[i], NULL);
+	tell_kernel(r);
 }
 
 static bool on_sample(void *ctx, const struct rprof_sample *sample, size_t size)
 {
 	struct recorder *r = ctx;
 
-	pipeline_add(r->pipeline, sample, size, refresh_process, r);
+	pipeline_add(r->pipeline, sample, size);
+	/* At once: until then the kernel side cuts each walk there. */
+	tell_kernel(r);
 	return now_ns() < r->round_end_ns;
 }
 
@@ -480,7 +482,7 @@ static int record(struct recorder *r, struct err *err)
 	note_cpu_time(r);
 	kernel_stop(r->kernel);
 	take_records(r, UINT64_MAX);
-	pipeline_flush(r->pipeline, refresh_process, r);
+	pipeline_flush(r->pipeline);
 	free(fds);
 	return rc;
 }

@@ -352,6 +352,7 @@ int kernel_update_process(struct kernel *s, struct process *p, struct err *err)
 
 	if (index == SIZE_MAX)
 		return err_set(err, -EINVAL, "process %u is not part of this recording", tgid);
+	p->told_generation = p->generation;
 	rc = map_tables(s, err);
 	if (rc != 0)
 		return rc;

@@ -48,8 +48,8 @@ int kernel_new(const struct kernel_options *options, struct process *const *proc
         size_t nr_processes, struct kernel **out, struct err *err);
 void kernel_free(struct kernel *s);
 
-/* Tells the kernel side the mappings of a process again: after process_refresh_maps() returned 1.
- * -ENOSPC: the tables are full; what fits is loaded. */
+/* Tells the kernel side the mappings of a process and its interpreter again: when its generation is
+ * another than told_generation. -ENOSPC: the tables are full; what fits is loaded. */
 int kernel_update_process(struct kernel *s, struct process *p, struct err *err);
 void kernel_remove_process(struct kernel *s, struct process *p);
 

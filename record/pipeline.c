@@ -761,23 +761,21 @@ static bool learn(struct pipeline *pl, bool force)
 }
 
 /* In their order: what was sampled before a change of the mappings is named by the old ones. */
-static void refresh_and_store(struct pipeline *pl, struct held *h,
-        void (*refresh)(void *ctx, struct process *p), void *ctx)
+static void refresh_and_store(struct pipeline *pl, struct held *h)
 {
 	if (needs_maps(h) && !h->process->exited)
-		refresh(ctx, h->process);
+		process_refresh_maps(h->process, NULL);
 	store(pl, h);
 }
 
-static void store_waiting(
-        struct pipeline *pl, bool force, void (*refresh)(void *ctx, struct process *p), void *ctx)
+static void store_waiting(struct pipeline *pl, bool force)
 {
 	if (pl->first == NULL || !learn(pl, force))
 		return;
 	while (pl->first != NULL) {
 		struct held *h = pl->first;
 
-		refresh_and_store(pl, h, refresh, ctx);
+		refresh_and_store(pl, h);
 		pl->first = h->next;
 		held_free(h);
 	}
@@ -786,15 +784,14 @@ static void store_waiting(
 }
 
 /* A sample whose names are as good as they get. */
-static void add_named(struct pipeline *pl, struct held *h, size_t size,
-        void (*refresh)(void *ctx, struct process *p), void *ctx)
+static void add_named(struct pipeline *pl, struct held *h, size_t size)
 {
 	if (learn(pl, false) && pl->first == NULL) {
-		refresh_and_store(pl, h, refresh, ctx);
+		refresh_and_store(pl, h);
 		return;
 	}
 	hold(pl, h, size);
-	store_waiting(pl, false, refresh, ctx);
+	store_waiting(pl, false);
 }
 
 /*
@@ -802,8 +799,7 @@ static void add_named(struct pipeline *pl, struct held *h, size_t size,
  * bring the rest. A sample that came in their time waits for them, if they cannot be read
  * otherwise. sample: that has come; NULL: none will.
  */
-static void pending_retry(struct pipeline *pl, const struct rprof_sample *sample,
-        void (*refresh)(void *ctx, struct process *p), void *ctx)
+static void pending_retry(struct pipeline *pl, const struct rprof_sample *sample)
 {
 	size_t kept = 0;
 
@@ -821,14 +817,13 @@ static void pending_retry(struct pipeline *pl, const struct rprof_sample *sample
 			pl->pending[kept++] = h;
 			continue;
 		}
-		add_named(pl, h, h->size, refresh, ctx);
+		add_named(pl, h, h->size);
 		held_free(h);
 	}
 	pl->nr_pending = kept;
 }
 
-void pipeline_add(struct pipeline *pl, const struct rprof_sample *sample, size_t size,
-        void (*refresh)(void *ctx, struct process *p), void *ctx)
+void pipeline_add(struct pipeline *pl, const struct rprof_sample *sample, size_t size)
 {
 	struct held *copy, h = {
 	                           .sample = sample,
@@ -843,7 +838,7 @@ void pipeline_add(struct pipeline *pl, const struct rprof_sample *sample, size_t
 		return;
 	}
 	if (pl->nr_pending != 0)
-		pending_retry(pl, sample, refresh, ctx);
+		pending_retry(pl, sample);
 	h.rt = process_runtime(h.process, sample->tag, &h.ops);
 	name_interp_frames(&h, false);
 	name_thread(pl, &h);
@@ -854,13 +849,13 @@ void pipeline_add(struct pipeline *pl, const struct rprof_sample *sample, size_t
 			return;
 		}
 	}
-	add_named(pl, &h, size, refresh, ctx);
+	add_named(pl, &h, size);
 }
 
-void pipeline_flush(struct pipeline *pl, void (*refresh)(void *ctx, struct process *p), void *ctx)
+void pipeline_flush(struct pipeline *pl)
 {
-	pending_retry(pl, NULL, refresh, ctx);
-	store_waiting(pl, true, refresh, ctx);
+	pending_retry(pl, NULL);
+	store_waiting(pl, true);
 }
 
 void pipeline_stats(const struct pipeline *pl, struct pipeline_stats *out)

@@ -33,14 +33,13 @@ int pipeline_add_process(struct pipeline *pl, struct process *p, struct err *err
 /* What names an object of an interpreter, for the samples that follow. */
 void pipeline_capture(struct pipeline *pl, const struct rprof_capture *capture, size_t size);
 /*
- * Names the frames of a sample that is whole (kept_walks_expand()), stitches and stores it. refresh
- * is called for a process when a native address lies in no mapping that is known for it. The first
- * samples may have to wait until it is learnt how to place their frames.
+ * Names the frames of a sample that is whole (kept_walks_expand()), stitches and stores it. The
+ * first samples may have to wait until it is learnt how to place their frames. The mappings of a
+ * process are read again when a native address lies in none that is known: its generation tells.
  */
-void pipeline_add(struct pipeline *pl, const struct rprof_sample *sample, size_t size,
-        void (*refresh)(void *ctx, struct process *p), void *ctx);
+void pipeline_add(struct pipeline *pl, const struct rprof_sample *sample, size_t size);
 /* Stores what waits: there is nothing more to learn from. */
-void pipeline_flush(struct pipeline *pl, void (*refresh)(void *ctx, struct process *p), void *ctx);
+void pipeline_flush(struct pipeline *pl);
 void pipeline_stats(const struct pipeline *pl, struct pipeline_stats *out);
 
 #endif

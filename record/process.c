@@ -104,8 +104,10 @@ int process_reattach(struct process *p, struct err *err)
 	int rc = attach_runtime(p, err);
 
 	/* What an address is to the interpreter was not known until now. */
-	if (rc == 0)
+	if (rc == 0) {
 		forget_infos(p);
+		p->generation++;
+	}
 	/* At first only the loader is there, then a Ruby that is still starting; a program that is
 	 * none never will be. */
 	if (rc == 0 || ++p->nr_reattached == REATTACH_TRIES)

@@ -36,7 +36,9 @@ struct process {
 	struct target target;
 	struct maps maps;
 	struct mapping_info *mapped;   /* owned; of each of maps, or NULL */
-	uint32_t generation;           /* of maps: counts their changes */
+	uint32_t generation;           /* of what addresses mean: counts changes of maps, and of the
+	                                  interpreter */
+	uint32_t told_generation;      /* the one that the kernel side has been told */
 	struct dso_cache *dsos;        /* borrowed */
 	const struct runtime_ops *ops; /* NULL: no interpreter */
 	struct runtime *rt;
@@ -69,7 +71,9 @@ struct process {
  * for the rest. */
 int process_new(pid_t pid, struct dso_cache *dsos, struct process **out, struct err *err);
 void process_free(struct process *p);
-/* Reads the mappings again. 1: executable mappings changed, 0: they are the same, or -errno. */
+/* Reads the mappings again. 1: executable mappings changed, 0: they are the same, or -errno.
+ * Whoever calls it leaves it to the recorder to tell the kernel side: the generation says that it
+ * must. */
 int process_refresh_maps(struct process *p, struct err *err);
 /* After an exec: looks for the interpreter of the new image. 0: attached, else as process_new();
  * -EAGAIN: try again later. */
