@@ -64,7 +64,7 @@ $(O)/%.o: %.c
 	$(Q)mkdir -p $(@D) && $(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
 # ---- BPF -----------------------------------------------------------------------------------
-$(O)/bpf/rprof.bpf.o: $(wildcard bpf/*.c bpf/*.h runtimes/*/*_abi.h runtimes/*/*.bpf.h)
+$(O)/bpf/rprof.bpf.o: $(wildcard bpf/*.c bpf/*.h bpf/*/*.h runtimes/*.h runtimes/*/*_abi.h runtimes/*/*.bpf.h)
 	$(call say,BPF,$@)
 	$(Q)mkdir -p $(@D) && $(CLANG) -g -O2 -target bpf -mcpu=v3 -D__TARGET_ARCH_x86 $(CHECKFLAGS) -I. -I$(O) \
 		-I/usr/include/$(shell uname -m)-linux-gnu -Wall -Wextra -Werror -Wno-unused-parameter \

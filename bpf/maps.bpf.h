@@ -86,7 +86,8 @@ struct kept_native {
 };
 /*
  * A simple step: the CFA is the next frame's sp, a function of pc, sp and at most rbp; the return
- * address stands at CFA - 8, the saved rbp at a known distance below the CFA if at all.
+ * address stands at ARCH_RA_OFF from the CFA, the saved rbp at a known distance below the CFA if at
+ * all.
  */
 #define KEPT_STEP_SIMPLE      1ULL
 #define KEPT_STEP_USES_FP     2ULL                  /* the CFA was worked out from rbp */

@@ -158,7 +158,8 @@ static __always_inline __u64 kept_step(const struct unwind_state *u, const struc
 	__u64 step = KEPT_STEP_SIMPLE, dist;
 	__s64 slot;
 
-	if (rule->ra_kind != RA_AT_CFA || rule->ra_off != -8 || rule->flags & UNWIND_F_SIGNAL)
+	if (rule->ra_kind != RA_AT_CFA || rule->ra_off != ARCH_RA_OFF ||
+	        rule->flags & UNWIND_F_SIGNAL)
 		return 0;
 	if (rule->cfa_kind == CFA_FP) {
 		dist = u->fp - u->sp;
@@ -360,14 +361,14 @@ static __always_inline void native_follow(struct scratch *s, const struct kept_w
 		if (step & KEPT_STEP_USES_FP && fp - k->sp != KEPT_STEP_FP_DIST(step) &&
 		        !IS_PLANTED(PLANTED_FRAME_POINTER))
 			break;
-		off = next->sp - 8 - base;
+		off = next->sp + ARCH_RA_OFF - base;
 		if (off >= size)
 			break;
 		if (window_word(&s->stack, off) != next->pc && !IS_PLANTED(PLANTED_RETURN_ADDRESS))
 			break;
 		slot = KEPT_STEP_FP_SLOT(step);
 		if (slot != 0) {
-			fp_off = off + 8 - slot * 8;
+			fp_off = off - ARCH_RA_OFF - slot * 8;
 			if (fp_off >= size)
 				break;
 			fp = window_word(&s->stack, fp_off);
@@ -422,7 +423,7 @@ static long native_step(__u32 i, void *ctx)
 		if (k->step & KEPT_STEP_USES_FP && fp - sp != KEPT_STEP_FP_DIST(k->step))
 			goto unlike;
 		cfa = next->sp;
-		if (stack_read(s, cfa - 8, &ra))
+		if (stack_read(s, cfa + ARCH_RA_OFF, &ra))
 			return native_end(s, WALK_UNREADABLE);
 		if (ra != next->pc)
 			goto unlike;

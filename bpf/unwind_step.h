@@ -16,6 +16,7 @@
 #define BPF_UNWIND_STEP_H
 
 #include "bpf/abi.h"
+#include "bpf/arch.h"
 
 #define RPROF_INLINE static inline __attribute__((always_inline))
 
@@ -38,14 +39,6 @@ enum unwind_step_result {
 };
 
 enum {
-	/* struct rt_sigframe behind pretcode: uc_mcontext.gregs (Linux,
-	 * arch/x86/include/uapi/asm/sigcontext.h, struct sigcontext_64; REG_RBP, REG_RSP and
-	 * REG_RIP of sys/ucontext.h). */
-	UNWIND_UC_GREGS_OFF = 40,
-	UNWIND_UC_RBP_OFF = UNWIND_UC_GREGS_OFF + 8 * 10,
-	UNWIND_UC_RSP_OFF = UNWIND_UC_GREGS_OFF + 8 * 15,
-	UNWIND_UC_RIP_OFF = UNWIND_UC_GREGS_OFF + 8 * 16,
-
 	UNWIND_FP_FRAME_MAX = 1 << 20, /* largest frame that the frame-pointer step believes */
 };
 
@@ -58,9 +51,9 @@ RPROF_INLINE enum unwind_step_result unwind_step_signal(struct unwind_state *sta
 {
 	uint64_t sp = state->sp, pc, new_sp, fp;
 
-	if (UNWIND_READ(ctx, sp + UNWIND_UC_RIP_OFF, &pc) != 0 ||
-	        UNWIND_READ(ctx, sp + UNWIND_UC_RSP_OFF, &new_sp) != 0 ||
-	        UNWIND_READ(ctx, sp + UNWIND_UC_RBP_OFF, &fp) != 0)
+	if (UNWIND_READ(ctx, sp + ARCH_UC_PC_OFF, &pc) != 0 ||
+	        UNWIND_READ(ctx, sp + ARCH_UC_SP_OFF, &new_sp) != 0 ||
+	        UNWIND_READ(ctx, sp + ARCH_UC_FP_OFF, &fp) != 0)
 		return UNWIND_STEP_UNREADABLE;
 	/* pc may be 0 (a call through NULL), and sp may be anywhere (sigaltstack). */
 	state->pc = pc;
@@ -86,7 +79,7 @@ RPROF_INLINE enum unwind_step_result unwind_step(
 
 	cfa = cfa_kind == CFA_FP || cfa_kind == CFA_FP_DEREF ? fp : sp;
 	if (cfa_kind == CFA_PLT)
-		cfa += (pc & 15) >= (uint32_t)rule->cfa_off ? 16 : 8;
+		cfa += (pc & (ARCH_PLT_ENTRY_SZ - 1)) >= (uint32_t)rule->cfa_off ? 16 : 8;
 	else
 		cfa += (int64_t)rule->cfa_off;
 	if (cfa_kind >= CFA_FP_DEREF && UNWIND_READ(ctx, cfa, &cfa) != 0)
@@ -125,12 +118,12 @@ RPROF_INLINE enum unwind_step_result unwind_step_fp(struct unwind_state *state, 
 
 	if (fp < state->sp || fp - state->sp > UNWIND_FP_FRAME_MAX || (fp & 7) != 0)
 		return UNWIND_STEP_NO_CFI;
-	if (UNWIND_READ(ctx, fp + 8, &ra) != 0 || UNWIND_READ(ctx, fp, &new_fp) != 0)
+	if (UNWIND_READ(ctx, fp + ARCH_FP_RA_OFF, &ra) != 0 || UNWIND_READ(ctx, fp, &new_fp) != 0)
 		return UNWIND_STEP_UNREADABLE;
 	if (ra == 0)
 		return UNWIND_STEP_END;
 	state->pc = ra;
-	state->sp = fp + 16;
+	state->sp = fp + ARCH_FP_CFA_OFF;
 	state->fp = new_fp;
 	state->interrupted = 0;
 	return UNWIND_STEP_NEXT;

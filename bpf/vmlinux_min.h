@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
  * The few kernel types that the programs read, for CO-RE: the loader finds each field in the
- * running kernel's BTF by name, so nothing here is a layout.
+ * running kernel's BTF by name, so nothing here is a layout. Those of an architecture are in
+ * bpf/arch/.
  */
 #ifndef BPF_VMLINUX_MIN_H
 #define BPF_VMLINUX_MIN_H
@@ -10,19 +11,6 @@
 #include <linux/bpf.h>
 
 #define CORE __attribute__((preserve_access_index))
-
-struct pt_regs {
-	unsigned long bp;
-	unsigned long cx;
-	unsigned long ip;
-	unsigned long cs;
-	unsigned long sp;
-	unsigned long orig_ax;
-} CORE;
-
-struct thread_struct {
-	unsigned long fsbase;
-} CORE;
 
 struct ns_common {
 	unsigned int inum;
@@ -43,7 +31,6 @@ struct pid {
 } CORE;
 
 struct task_struct {
-	struct thread_struct thread;
 	struct task_struct *group_leader;
 	struct pid *thread_pid;
 	unsigned int flags;
@@ -52,18 +39,5 @@ struct task_struct {
 	unsigned long sas_ss_size;
 	char comm[16];
 } CORE;
-
-/* include/uapi/linux/bpf_perf_event.h; arch/x86's bpf_user_pt_regs_t is struct pt_regs, whose
- * layout the context follows whatever the kernel: this one is an ABI. */
-struct user_pt_regs_abi {
-	unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip,
-	        cs, flags, sp, ss;
-};
-
-struct bpf_perf_event_data {
-	struct user_pt_regs_abi regs;
-	__u64 sample_period;
-	__u64 addr;
-};
 
 #endif

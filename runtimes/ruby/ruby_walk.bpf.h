@@ -41,11 +41,10 @@ static __always_inline int ruby_ec_find(struct scratch *s, __u64 tp, __u64 *ec)
 
 	if (s->ruby.ec_source == RUBY_EC_TP_OFFSET)
 		return user_read(s, tp + s->ruby.tp_off, ec);
-	/* glibc, x86-64: tcbhead_t.dtv at 8, dtv_t of 16 bytes, -1 for a block that is not there
-	 * yet (sysdeps/x86_64/nptl/tls.h, sysdeps/generic/dl-dtv.h). */
-	if (user_read(s, tp + 8, &dtv) ||
-	        user_read(s, dtv + 16 * (__u64)s->ruby.tls_module, &block))
+	if (user_read(s, tp + ARCH_TCB_DTV_OFF, &dtv) ||
+	        user_read(s, dtv + ARCH_DTV_ENTRY_SZ * (__u64)s->ruby.tls_module, &block))
 		return -1;
+	/* -1: not there yet (glibc, sysdeps/generic/dl-dtv.h). */
 	if (block == 0 || block == ~0ULL) {
 		*ec = 0;
 		return 0;

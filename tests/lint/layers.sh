@@ -14,7 +14,7 @@ find base symbolizer runtimes profile record cli bpf -name '*.[ch]' 2>/dev/null 
 
 	BEGIN {
 		# What the files of each folder may include, as a pattern of paths from the root.
-		shared = "bpf/(abi|unwind_step)\\.h"
+		shared = "bpf/(abi|unwind_step|arch|arch/[a-z0-9_]+)\\.h"
 		may["base"] = "^base/"
 		may["symbolizer"] = "^(base/|symbolizer/|" shared "$)"
 		# A runtime sees no other runtime: its own folder is added for each file.
@@ -29,7 +29,7 @@ find base symbolizer runtimes profile record cli bpf -name '*.[ch]' 2>/dev/null 
 		split(FILENAME, part, "/")
 		layer = part[1]
 		folder = layer == "runtimes" && part[3] != "" ? "runtimes/" part[2] : layer
-		kernel_side = layer == "bpf" && FILENAME !~ /^bpf\/(abi|unwind_step)\.h$/ || FILENAME ~ /\.bpf\.[ch]$/
+		kernel_side = layer == "bpf" && FILENAME !~ /^bpf\/(abi|unwind_step|arch|arch\/[a-z0-9_]+)\.h$/ || FILENAME ~ /\.bpf\.[ch]$/
 		libbpf = FILENAME == "record/kernel.c"
 		in_comment = 0
 	}
