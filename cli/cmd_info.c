@@ -188,11 +188,14 @@ static void add_libraries(struct facts *f, struct process *p)
 		const struct unwind_table *t;
 		char symbols[512], unwind[128], key[600];
 		struct err err = {0};
+		const struct mapping_info *info;
 		struct dso *dso;
 
 		if (!(m->prot & MAPS_PROT_EXEC))
 			continue;
-		if (process_mapping_kind(p, m, &dso) == MAPPING_JIT) {
+		info = process_mapping(p, m);
+		dso = info->dso;
+		if (info->kind == MAPPING_JIT) {
 			snprintf(key, sizeof(key), "%#" PRIx64 "-%#" PRIx64, m->start, m->end);
 			facts_add(f, key, "executable memory without a file: code of a JIT");
 			continue;

@@ -23,6 +23,8 @@
 /* Walks that are kept, one for each thread: twice as many as there are threads, between these. */
 enum { MIN_KEPT = 16, MAX_KEPT = 256 };
 
+enum { MAX_TAG = 4095 }; /* struct rprof_proc */
+
 /* Room in the tables for what the processes map later: dlopen'ed extensions. */
 enum { SPARE_CHUNKS = 32, SPARE_PAGES = 16384, SPARE_RULES = 16384 };
 
@@ -43,6 +45,7 @@ struct kernel {
 	struct process *const *processes;
 	size_t nr_processes;
 	uint32_t generation; /* counts the tables that were made */
+	uint32_t last_tag;   /* that was given to an interpreter */
 	uint32_t *valid;     /* for each process: which of its two mapping tables is valid now */
 	const struct kernel_sink *sink; /* while draining */
 	struct kept_walks *kept;
@@ -288,13 +291,13 @@ static int load_skeleton(struct kernel *s, struct err *err)
 static int fill_mapping(struct kernel *s, struct process *p, const struct mapping *m,
         struct rprof_mapping *out, struct err *err)
 {
+	const struct mapping_info *info = process_mapping(p, m);
 	struct loaded_table t = {0};
-	struct dso *dso;
+	struct dso *dso = info->dso;
 	uint64_t bias;
 	int rc = 0;
 
-	*out = (struct rprof_mapping){.start = m->start, .end = m->end};
-	out->kind = process_mapping_kind(p, m, &dso);
+	*out = (struct rprof_mapping){.start = m->start, .end = m->end, .kind = info->kind};
 	if (out->kind != MAPPING_TABLE)
 		return 0;
 	if (!dso_load_bias(dso, m, &bias)) {
@@ -383,6 +386,8 @@ int kernel_update_process(struct kernel *s, struct process *p, struct err *err)
 		rc = err_set(err, -errno, "the mappings of process %u cannot be loaded: %s", tgid,
 		        strerror(errno));
 	free(maps);
+	if (p->rt != NULL && p->rt_tag == 0)
+		p->rt_tag = s->last_tag = s->last_tag % MAX_TAG + 1;
 	config_sz = p->rt != NULL ? p->ops->walker_config(p->rt, config, sizeof(config)) : 0;
 	if (config_sz != 0 && config_sz == bpf_map__value_size(s->skel->maps.rp_ruby)) {
 		one = load_plan(s, p, (uint32_t)index, err);

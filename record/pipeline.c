@@ -1,6 +1,7 @@
 #include "record/pipeline.h"
 
 #include "base/hash.h"
+#include "record/address.h"
 #include "record/syscalls.h"
 #include "symbolizer/gc_place.h"
 #include "record/kept_walk.h"
@@ -28,6 +29,7 @@ struct held {
 	struct interp_info *infos; /* leaf first */
 	struct stitch_interp *interps;
 	struct process *process;
+	struct addresses *addresses; /* the process's */
 	/* Of the interpreter that named it: an exec may change the process's. */
 	const struct runtime_ops *ops;
 	struct runtime *rt;
@@ -49,17 +51,16 @@ struct seen_frame {
 
 struct pipeline {
 	struct recording *rec;
-	struct kallsyms *kallsyms;
 	uint64_t period_ns;
 	uint32_t cpu_trigger;
 	struct hash64 syscall_triggers; /* number -> trigger id */
-	struct process *processes[MAX_PROCESSES];
+	struct addresses processes[MAX_PROCESSES];
 	size_t nr_processes;
-	struct hash64 kernel_frames; /* address -> frame id */
-	struct hash64 names_due;     /* pid << 32 | tid -> samples until its name is read again */
-	struct hash64 threads;       /* pid << 32 | tid -> id in the recording */
-	struct hash64 by_frame;      /* hash of a frame -> index in seen */
-	struct seen_frame *seen;     /* owned */
+	struct addresses kernel;
+	struct hash64 names_due; /* pid << 32 | tid -> samples until its name is read again */
+	struct hash64 threads;   /* pid << 32 | tid -> id in the recording */
+	struct hash64 by_frame;  /* hash of a frame -> index in seen */
+	struct seen_frame *seen; /* owned */
 	size_t nr_seen, cap_seen;
 	struct held *first, **last; /* that wait to learn from */
 	size_t nr_held;
@@ -71,6 +72,7 @@ struct pipeline {
 	struct interp_info *infos;
 	struct stitch_interp *interps;
 	struct stitch_native *natives;
+	struct address **at, *kernel_at[RPROF_MAX_KERNEL];
 	struct stitch_item *items;
 	uint32_t *ids;
 	size_t nr_ids;
@@ -84,21 +86,21 @@ int pipeline_new(struct recording *rec, struct kallsyms *kallsyms, uint32_t rate
 	if (pl == NULL)
 		return err_set(err, -ENOMEM, "out of memory");
 	pl->rec = rec;
-	pl->kallsyms = kallsyms;
 	pl->period_ns = rate_hz != 0 ? 1000000000ULL / rate_hz : 0;
 	hash64_init(&pl->threads);
 	hash64_init(&pl->by_frame);
 	hash64_init(&pl->names_due);
-	hash64_init(&pl->kernel_frames);
+	addresses_init_kernel(&pl->kernel, kallsyms);
 	hash64_init(&pl->syscall_triggers);
 	pl->last = &pl->first;
 	pl->infos = calloc(RPROF_MAX_INTERP + 1, sizeof(*pl->infos));
 	pl->interps = calloc(RPROF_MAX_INTERP + 1, sizeof(*pl->interps));
 	pl->natives = calloc(RPROF_MAX_NATIVE + 1, sizeof(*pl->natives));
+	pl->at = calloc(RPROF_MAX_NATIVE + 1, sizeof(*pl->at));
 	pl->items = calloc(RPROF_MAX_NATIVE + RPROF_MAX_INTERP + 2, sizeof(*pl->items));
 	pl->ids = calloc(MAX_FRAMES, sizeof(*pl->ids));
-	if (pl->infos == NULL || pl->interps == NULL || pl->natives == NULL || pl->items == NULL ||
-	        pl->ids == NULL) {
+	if (pl->infos == NULL || pl->interps == NULL || pl->natives == NULL || pl->at == NULL ||
+	        pl->items == NULL || pl->ids == NULL) {
 		pipeline_free(pl);
 		return err_set(err, -ENOMEM, "out of memory");
 	}
@@ -132,11 +134,14 @@ void pipeline_free(struct pipeline *pl)
 	hash64_release(&pl->by_frame);
 	free(pl->seen);
 	hash64_release(&pl->names_due);
-	hash64_release(&pl->kernel_frames);
+	addresses_release(&pl->kernel);
+	for (size_t i = 0; i < pl->nr_processes; i++)
+		addresses_release(&pl->processes[i]);
 	hash64_release(&pl->syscall_triggers);
 	free(pl->infos);
 	free(pl->interps);
 	free(pl->natives);
+	free(pl->at);
 	free(pl->items);
 	free(pl->ids);
 	free(pl);
@@ -146,29 +151,16 @@ int pipeline_add_process(struct pipeline *pl, struct process *p, struct err *err
 {
 	if (pl->nr_processes == MAX_PROCESSES)
 		return err_set(err, -E2BIG, "more than %d processes", MAX_PROCESSES);
-	pl->processes[pl->nr_processes++] = p;
+	addresses_init(&pl->processes[pl->nr_processes++], p);
 	return 0;
 }
 
-static struct process *process_of(struct pipeline *pl, uint32_t pid)
+static struct addresses *addresses_of(struct pipeline *pl, uint32_t pid)
 {
 	for (size_t i = 0; i < pl->nr_processes; i++)
-		if ((uint32_t)pl->processes[i]->target.pid == pid)
-			return pl->processes[i];
+		if ((uint32_t)pl->processes[i].process->target.pid == pid)
+			return &pl->processes[i];
 	return NULL;
-}
-
-/* ---- the parts of a record ------------------------------------------------------------------- */
-
-/* Is there a native address that lies in no mapping that we know? */
-static bool needs_maps(const struct held *h)
-{
-	const struct rprof_sample *s = h->sample;
-
-	for (size_t i = 0; i < s->nr_native; i++)
-		if (!process_knows(h->process, NATIVE_PC(record_native(s)[i])))
-			return s->native_outcome != WALK_ROOT || i + 1 < s->nr_native;
-	return false;
 }
 
 /* ---- names ----------------------------------------------------------------------------------- */
@@ -407,42 +399,15 @@ static void push_interp(struct pipeline *pl, const struct frame *f)
 }
 
 /* The frames at one address, the outermost function first. */
-static void push_native(struct pipeline *pl, struct native_info *info)
+static void push_address(struct pipeline *pl, struct address *at)
 {
-	for (size_t i = info->nr_frames; i-- > 0;) {
-		if (info->ids[i] == 0 &&
-		        recording_intern_frame(pl->rec, &info->frames[i], &info->ids[i]) != 0)
+	for (size_t i = at->nr_frames; i-- > 0;) {
+		struct address_frame *f = &at->frames[i];
+
+		if (f->id == 0 && recording_intern_frame(pl->rec, &f->frame, &f->id) != 0)
 			continue;
 		if (pl->nr_ids < MAX_FRAMES)
-			pl->ids[pl->nr_ids++] = info->ids[i];
-	}
-}
-
-static void push_kernel(struct pipeline *pl, const struct rprof_sample *s)
-{
-	for (size_t i = s->nr_kernel; i-- > 0;) {
-		uint64_t addr = record_kernel(s)[i], lookup = i == 0 ? addr : addr - 1;
-		uint64_t *found = hash64_find(&pl->kernel_frames, lookup);
-		const struct kallsym *sym;
-		char name[32];
-		struct frame f = {.kind = FRAME_KERNEL, .library = "[kernel]", .addr = lookup};
-		uint32_t id;
-
-		if (found == NULL) {
-			sym = pl->kallsyms != NULL ? kallsyms_find(pl->kallsyms, lookup) : NULL;
-			snprintf(name, sizeof(name), "[kernel]+%#llx", (unsigned long long)lookup);
-			f.name = sym != NULL ? sym->name : name;
-			f.func_addr = sym != NULL ? sym->addr : 0;
-			if (sym != NULL && sym->module != NULL)
-				f.library = sym->module;
-			if (recording_intern_frame(pl->rec, &f, &id) != 0)
-				continue;
-			hash64_put(&pl->kernel_frames, lookup, id);
-		} else {
-			id = (uint32_t)*found;
-		}
-		if (pl->nr_ids < MAX_FRAMES)
-			pl->ids[pl->nr_ids++] = id;
+			pl->ids[pl->nr_ids++] = f->id;
 	}
 }
 
@@ -470,7 +435,6 @@ static void push_trigger(struct pipeline *pl, const struct rprof_sample *s)
 
 static void push_items(struct pipeline *pl, struct held *h, size_t nr)
 {
-	const uint64_t *natives = record_native(h->sample);
 	size_t gc_at = SIZE_MAX;
 	struct frame gc = {.kind = FRAME_GC};
 
@@ -485,8 +449,7 @@ static void push_items(struct pipeline *pl, struct held *h, size_t nr)
 		if (i == gc_at)
 			push_frame(pl, &gc);
 		if (!item->interp) {
-			push_native(pl, process_native(h->process, NATIVE_PC(natives[item->index]),
-			                        natives[item->index] & NATIVE_INTERRUPTED));
+			push_address(pl, pl->at[item->index]);
 		} else if (h->infos[item->index].frame.name != NULL) {
 			push_interp(pl, &h->infos[item->index].frame);
 		}
@@ -621,18 +584,39 @@ static bool is_off_stack(const struct rprof_sample *s)
 	return true;
 }
 
-/* What the stitcher is given: pl->natives filled from the record. */
+/* Is there a native address that lies in no mapping that we know? */
+static bool needs_maps(const struct pipeline *pl, const struct held *h)
+{
+	const struct rprof_sample *s = h->sample;
+
+	for (size_t i = 0; i < s->nr_native; i++)
+		if (!pl->at[i]->known)
+			return s->native_outcome != WALK_ROOT || i + 1 < s->nr_native;
+	return false;
+}
+
+/* Fills pl->at. */
+static int find_addresses(struct pipeline *pl, const struct held *h)
+{
+	const struct rprof_sample *s = h->sample;
+	int rc = addresses_find(h->addresses, record_native(s), s->nr_native, pl->at);
+
+	if (rc == 0 && !h->process->exited && needs_maps(pl, h) &&
+	        process_refresh_maps(h->process, NULL) == 1)
+		rc = addresses_find(h->addresses, record_native(s), s->nr_native, pl->at);
+	if (rc == 0)
+		rc = addresses_find(&pl->kernel, record_kernel(s), s->nr_kernel, pl->kernel_at);
+	return rc;
+}
+
+/* What the stitcher is given, of pl->at. */
 static void stitch_prepare(struct pipeline *pl, struct held *h, struct stitch_input *in)
 {
 	const struct rprof_sample *s = h->sample;
-	const uint64_t *frames = record_native(s);
 
 	for (size_t i = 0; i < s->nr_native; i++) {
-		uint64_t pc = NATIVE_PC(frames[i]);
-
-		pl->natives[i] =
-		        process_native(h->process, pc, frames[i] & NATIVE_INTERRUPTED)->stitch;
-		pl->natives[i].pc = pc;
+		pl->natives[i] = pl->at[i]->stitch;
+		pl->natives[i].pc = NATIVE_PC(record_native(s)[i]);
 	}
 	*in = (struct stitch_input){
 	        .natives = pl->natives,
@@ -651,14 +635,10 @@ static void stitch_prepare(struct pipeline *pl, struct held *h, struct stitch_in
 static void note_cut(struct pipeline *pl, struct held *h, uint8_t reason)
 {
 	const struct rprof_sample *s = h->sample;
-	const struct native_info *info;
-	uint64_t outermost;
 
-	if (s->native_outcome == WALK_ROOT || s->nr_native == 0)
-		return;
-	outermost = record_native(s)[s->nr_native - 1];
-	info = process_native(h->process, NATIVE_PC(outermost), outermost & NATIVE_INTERRUPTED);
-	stack_cuts_add(&pl->stats.cuts[reason & 31], info->frames[0].library, 1);
+	if (s->native_outcome != WALK_ROOT && s->nr_native != 0)
+		stack_cuts_add(&pl->stats.cuts[reason & 31],
+		        pl->at[s->nr_native - 1]->frames[0].frame.library, 1);
 }
 
 static void store(struct pipeline *pl, struct held *h)
@@ -669,11 +649,17 @@ static void store(struct pipeline *pl, struct held *h)
 	enum stitch_result result;
 	size_t nr = 0;
 
+	/* A stack that misses a frame would be a wrong one. */
+	if (find_addresses(pl, h) != 0) {
+		pl->stats.bad_records++;
+		return;
+	}
 	stitch_prepare(pl, h, &in);
-	result = stitch(&in, &h->process->sites, pl->items, &nr);
+	result = stitch(&in, &h->addresses->sites, pl->items, &nr);
 	pl->nr_ids = 0;
 	push_items(pl, h, nr);
-	push_kernel(pl, s);
+	for (size_t i = s->nr_kernel; i-- > 0;)
+		push_address(pl, pl->kernel_at[i]);
 	push_trigger(pl, s);
 	judge(pl, h, result, &out);
 	out.trigger = trigger_of(pl, s);
@@ -691,9 +677,9 @@ static void store(struct pipeline *pl, struct held *h)
 
 void pipeline_capture(struct pipeline *pl, const struct rprof_capture *capture, size_t size)
 {
-	struct process *p = process_of(pl, capture->tgid);
+	const struct addresses *a = addresses_of(pl, capture->tgid);
 	const struct runtime_ops *ops = NULL;
-	struct runtime *rt = p != NULL ? process_runtime(p, capture->tag, &ops) : NULL;
+	struct runtime *rt = a != NULL ? process_runtime(a->process, capture->tag, &ops) : NULL;
 
 	if (rt == NULL)
 		pl->stats.bad_records++;
@@ -746,28 +732,29 @@ static bool learn(struct pipeline *pl, bool force)
 	bool complete = true;
 	struct stitch_input in;
 
-	for (size_t i = 0; i < pl->nr_processes; i++)
-		complete &= pl->processes[i]->ops == NULL || pl->processes[i]->sites.complete;
+	for (size_t i = 0; i < pl->nr_processes; i++) {
+		struct addresses *a = &pl->processes[i];
+
+		addresses_find(
+		        a, NULL, 0, NULL); /* the sites of the interpreter that is there now */
+		complete &= a->process->ops == NULL || a->sites.complete;
+	}
 	if (complete || pl->learnt)
 		return true;
 	if (!force && pl->nr_held < LEARN_SAMPLES)
 		return false;
 	for (struct held *h = pl->first; h != NULL; h = h->next) {
+		if (addresses_find(h->addresses, record_native(h->sample), h->sample->nr_native,
+		            pl->at) != 0)
+			continue;
 		stitch_prepare(pl, h, &in);
-		stitch_learn(&in, &h->process->sites);
+		stitch_learn(&in, &h->addresses->sites);
 	}
 	pl->learnt = true;
 	return true;
 }
 
 /* In their order: what was sampled before a change of the mappings is named by the old ones. */
-static void refresh_and_store(struct pipeline *pl, struct held *h)
-{
-	if (needs_maps(h) && !h->process->exited)
-		process_refresh_maps(h->process, NULL);
-	store(pl, h);
-}
-
 static void store_waiting(struct pipeline *pl, bool force)
 {
 	if (pl->first == NULL || !learn(pl, force))
@@ -775,7 +762,7 @@ static void store_waiting(struct pipeline *pl, bool force)
 	while (pl->first != NULL) {
 		struct held *h = pl->first;
 
-		refresh_and_store(pl, h);
+		store(pl, h);
 		pl->first = h->next;
 		held_free(h);
 	}
@@ -787,7 +774,7 @@ static void store_waiting(struct pipeline *pl, bool force)
 static void add_named(struct pipeline *pl, struct held *h, size_t size)
 {
 	if (learn(pl, false) && pl->first == NULL) {
-		refresh_and_store(pl, h);
+		store(pl, h);
 		return;
 	}
 	hold(pl, h, size);
@@ -828,15 +815,16 @@ void pipeline_add(struct pipeline *pl, const struct rprof_sample *sample, size_t
 	struct held *copy, h = {
 	                           .sample = sample,
 	                           .size = size,
-	                           .process = process_of(pl, sample->tgid),
+	                           .addresses = addresses_of(pl, sample->tgid),
 	                           .infos = pl->infos,
 	                           .interps = pl->interps,
 	                   };
 
-	if (h.process == NULL || sample->nr_interp > RPROF_MAX_INTERP) {
+	if (h.addresses == NULL || sample->nr_interp > RPROF_MAX_INTERP) {
 		pl->stats.bad_records++;
 		return;
 	}
+	h.process = h.addresses->process;
 	if (pl->nr_pending != 0)
 		pending_retry(pl, sample);
 	h.rt = process_runtime(h.process, sample->tag, &h.ops);
