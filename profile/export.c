@@ -220,7 +220,7 @@ static void json_number_or_null(struct buf *b, const char *name, uint64_t v)
 
 void export_frame_json(struct buf *b, const struct frame *f)
 {
-	buf_printf(b, "{\"kind\":\"%s\"", frame_kind_name((enum frame_kind)f->kind));
+	buf_printf(b, "{\"kind\":\"%s\"", frame_shown_kind(f));
 	json_field(b, "role", frame_role_name((enum frame_role)f->role));
 	json_field(b, "name", f->name);
 	json_field(b, "owner", f->owner);
@@ -233,9 +233,12 @@ void export_frame_json(struct buf *b, const struct frame *f)
 	json_number_or_null(b, "file_offset", f->file_off);
 	json_address(b, "address", f->addr);
 	json_address(b, "function_address", f->func_addr);
-	buf_printf(b, ",\"inlined\":%s,\"approximate\":%s}",
+	buf_printf(b, ",\"inlined\":%s,\"approximate\":%s",
 	        f->flags & FRAME_F_INLINED ? "true" : "false",
 	        f->flags & FRAME_F_APPROX ? "true" : "false");
+	if (frame_other_language(f) != NULL)
+		json_field(b, "language", f->language);
+	buf_puts(b, "}");
 }
 
 static void json_process_key(struct buf *b, const struct reader_process *p)

@@ -74,16 +74,19 @@ static enum flame_kind kind_of(const struct frame *f)
 	}
 }
 
+/* name: what the box is called; the frame has the rest. */
 static int function_add(struct flame_tree *t, enum flame_kind kind, const char *name,
-        const char *path, const char *library, uint32_t *id)
+        const struct frame *frame, uint32_t *id)
 {
 	struct flame_function f = {.kind = kind};
 	int rc = string_intern(t, name, &f.name);
 
 	if (rc == 0)
-		rc = string_intern(t, path, &f.path);
+		rc = string_intern(t, frame->path, &f.path);
 	if (rc == 0)
-		rc = string_intern(t, library, &f.library);
+		rc = string_intern(t, frame->library, &f.library);
+	if (rc == 0)
+		rc = string_intern(t, frame_other_language(frame), &f.language);
 	if (rc == 0)
 		rc = grow(&t->functions, t->nr_functions, &t->cap_functions, sizeof(*t->functions));
 	if (rc != 0)
@@ -144,7 +147,7 @@ static int function_intern(
 	}
 	rc = function_name(t, f, function, &name);
 	if (rc == 0)
-		rc = function_add(t, kind_of(f), name, f->path, f->library, id);
+		rc = function_add(t, kind_of(f), name, f, id);
 	return rc != 0 ? rc : hash64_put(&t->function_ids, function, *id);
 }
 
@@ -240,11 +243,6 @@ static int node_enter(struct flame_tree *t, uint32_t *node, uint32_t frame, enum
 /* ---- marks ------------------------------------------------------------------------------------
  */
 
-static bool is_interp(const struct frame *f)
-{
-	return f->kind == FRAME_INTERP || f->kind == FRAME_INTERP_JIT || f->kind == FRAME_INTERP_C;
-}
-
 /*
  * The walks go from leaf to root. When the walk of the interpreter's frames stopped, or that of the
  * native frames of a stack which has no others, the root is not the root: the mark stands there,
@@ -262,6 +260,7 @@ static int mark_frame(struct flame_tree *t, uint8_t outcome, uint8_t reason, uin
 {
 	uint64_t key = (uint64_t)outcome << 8 | reason, *known = hash64_find(&t->mark_ids, key);
 	const char *why = stack_reason_name(reason);
+	const struct frame none = {0};
 	struct flame_frame f = {0};
 	char *name;
 	int rc;
@@ -281,7 +280,7 @@ static int mark_frame(struct flame_tree *t, uint8_t outcome, uint8_t reason, uin
 			*p = ' ';
 	rc = own(t, name);
 	if (rc == 0)
-		rc = function_add(t, FLAME_MARK, name, NULL, NULL, &f.function);
+		rc = function_add(t, FLAME_MARK, name, &none, &f.function);
 	if (rc == 0)
 		rc = frame_intern(t, f, frame);
 	return rc != 0 ? rc : hash64_put(&t->mark_ids, key, *frame);
@@ -367,7 +366,7 @@ static int enter_frames(struct collect *c, const struct reader_stack *s, uint32_
 		int rc;
 
 		next += shown;
-		in_program |= is_interp(&s->frames[i]);
+		in_program |= frame_is_interp(&s->frames[i]);
 		rc = enter_frame(c, s, i, node,
 		        shown        ? FOLD_NONE
 		        : in_program ? FOLD_VM
@@ -392,7 +391,7 @@ static int add_stack(const struct reader_stack *s, void *ctx)
 	int rc = 0;
 
 	for (size_t i = 0; i < s->nr_frames; i++)
-		has_interp |= is_interp(&s->frames[i]);
+		has_interp |= frame_is_interp(&s->frames[i]);
 	at_root = mark_is_root(s, has_interp);
 	if (marked)
 		rc = mark_frame(t, s->outcome, s->reason, &mark);

@@ -35,6 +35,7 @@ struct flame_function {
 	enum flame_kind kind;
 	uint32_t name, path, library; /* indices of strings; 0: the empty string. name is the
 	                                 label, with the place where functions share it */
+	uint32_t language;            /* likewise; 0: Ruby's, or none */
 };
 
 struct flame_frame {

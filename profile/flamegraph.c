@@ -135,6 +135,19 @@ static void write_recording(const struct flamegraph *fg, FILE *out)
 		fputs("]", out);                                                                   \
 	} while (0)
 
+/* Only if there is another language than Ruby. */
+static void write_languages(const struct flame_tree *t, FILE *out)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < t->nr_functions; i++)
+		any |= t->functions[i].language != 0;
+	if (!any)
+		return;
+	fputs(",\n", out);
+	WRITE_ARRAY(out, "language", t->nr_functions, "%" PRIu32, t->functions[i].language);
+}
+
 static void write_tree(const struct flame_tree *t, FILE *out)
 {
 	fputs("\"strings\":[", out);
@@ -150,6 +163,7 @@ static void write_tree(const struct flame_tree *t, FILE *out)
 	WRITE_ARRAY(out, "path", t->nr_functions, "%" PRIu32, t->functions[i].path);
 	fputs(",\n", out);
 	WRITE_ARRAY(out, "library", t->nr_functions, "%" PRIu32, t->functions[i].library);
+	write_languages(t, out);
 	fputs("},\n\"frames\":{", out);
 	WRITE_ARRAY(out, "function", t->nr_frames, "%" PRIu32, t->frames[i].function);
 	fputs(",\n", out);

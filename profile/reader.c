@@ -193,20 +193,33 @@ static int load_function(struct reader *r, sqlite3_stmt *stmt, void *row, size_t
 	if (column_str(r, stmt, 3, &f->name) != 0 || column_str(r, stmt, 4, &f->owner) != 0 ||
 	        column_str(r, stmt, 5, &f->path) != 0 || column_str(r, stmt, 6, &f->library) != 0 ||
 	        column_str(r, stmt, 7, &f->build_id) != 0 ||
-	        column_str(r, stmt, 9, &f->method) != 0)
+	        column_str(r, stmt, 9, &f->method) != 0 ||
+	        column_str(r, stmt, 10, &f->language) != 0)
 		return -ENOMEM;
-	return 0;
+	return f->language != NULL && !frame_language_is_valid(f->language) ? -EBADMSG : 0;
 }
 
-/* Recordings of before functions had first lines have the same schema version: columns were added.
- * SQLITE_ERROR: there is no such column. Whatever else is wrong, reading it will say. */
+static bool has_column(sqlite3 *db, const char *table, const char *column)
+{
+	/* Whatever else is wrong, reading it will say. */
+	return sqlite3_table_column_metadata(
+	               db, "main", table, column, NULL, NULL, NULL, NULL, NULL) != SQLITE_ERROR;
+}
+
+/* Recordings of before functions had first lines, and those of before they had languages, have the
+ * same schema version: columns were added. */
 static const char *function_query(sqlite3 *db)
 {
-	if (sqlite3_table_column_metadata(db, "main", "function", "first_line", NULL, NULL, NULL,
-	            NULL, NULL) == SQLITE_ERROR)
-		return "SELECT id, kind, role, name, owner, path, library, build_id, NULL, NULL"
+	if (!has_column(db, "function", "first_line"))
+		return "SELECT id, kind, role, name, owner, path, library, build_id, NULL, NULL, "
+		       "NULL"
 		       " FROM function ORDER BY id";
-	return "SELECT id, kind, role, name, owner, path, library, build_id, first_line, method"
+	if (!has_column(db, "function", "language"))
+		return "SELECT id, kind, role, name, owner, path, library, build_id, first_line, "
+		       "method, NULL"
+		       " FROM function ORDER BY id";
+	return "SELECT id, kind, role, name, owner, path, library, build_id, first_line, method, "
+	       "language"
 	       " FROM function ORDER BY id";
 }
 

@@ -17,7 +17,7 @@
 
 enum {
 	STRING_MAX = 16384, /* longer names are cut: they come from the target */
-	KEY_MAX = 7 * STRING_MAX,
+	KEY_MAX = 8 * STRING_MAX,
 };
 
 enum statement {
@@ -38,7 +38,7 @@ static const char *const sql[NR_STATEMENTS] = {
         [SQL_PROCESS] = "INSERT OR REPLACE INTO process VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         [SQL_THREAD] = "INSERT OR REPLACE INTO thread VALUES(?1, ?2, ?3, ?4, ?5)",
         [SQL_TRIGGER] = "INSERT OR REPLACE INTO trigger VALUES(?1, ?2, ?3)",
-        [SQL_FUNCTION] = "INSERT INTO function VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [SQL_FUNCTION] = "INSERT INTO function VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [SQL_FRAME] = "INSERT INTO frame VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         [SQL_STACK] = "INSERT INTO stack VALUES(?1, ?2, ?3)",
         [SQL_SAMPLE] = "INSERT INTO sample VALUES(NULL, ?1, ?2, ?3, ?4, ?5, ?6, ?7)",
@@ -316,10 +316,13 @@ int recording_add_trigger(struct recording *rec, const char *name, const char *u
 static int recording_intern_function(struct recording *rec, const struct frame *frame, uint32_t *id)
 {
 	const uint8_t head[2] = {frame->kind, frame->role};
+	const char *language = frame_other_language(frame);
 	sqlite3_stmt *stmt;
 	uint32_t function;
 	int rc, is_new;
 
+	if (language != NULL && !frame_language_is_valid(language))
+		return recording_fail(rec, -EINVAL, "a frame of a language without a proper name");
 	buf_reset(&rec->key);
 	buf_append(&rec->key, head, sizeof(head));
 	buf_append(&rec->key, &frame->first_line, sizeof(frame->first_line));
@@ -329,6 +332,7 @@ static int recording_intern_function(struct recording *rec, const struct frame *
 	key_str(&rec->key, frame->library);
 	key_str(&rec->key, frame->build_id);
 	key_str(&rec->key, frame->method);
+	key_str(&rec->key, language);
 	if (rec->key.failed)
 		return recording_fail(rec, -ENOMEM, strerror(ENOMEM));
 	rc = recording_put(rec, &rec->functions, rec->key.data, rec->key.len, &function, &is_new);
@@ -346,6 +350,7 @@ static int recording_intern_function(struct recording *rec, const struct frame *
 		bind_str(stmt, 8, frame->build_id);
 		bind_u64_or_null(stmt, 9, frame->first_line);
 		bind_str(stmt, 10, frame->method);
+		bind_str(stmt, 11, language);
 		rc = recording_step(rec, stmt);
 	}
 	if (rc == 0)

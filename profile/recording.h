@@ -97,7 +97,7 @@ int recording_add_thread(struct recording *rec, uint32_t process, int tid, const
  * of weight is. */
 int recording_add_trigger(struct recording *rec, const char *name, const char *unit, uint32_t *id);
 
-/* Interned: equal frames get the same id. */
+/* Interned: equal frames get the same id. -EINVAL: of a language that can't be called so. */
 int recording_intern_frame(struct recording *rec, const struct frame *frame, uint32_t *id);
 /* frames: root first. nr 0 is the empty stack. */
 int recording_intern_stack(struct recording *rec, const uint32_t *frames, size_t nr, uint32_t *id);

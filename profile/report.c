@@ -153,8 +153,7 @@ static void put_frames(
 		report_weight(self, sizeof(self), h->self, t->trigger->unit);
 		report_weight(total, sizeof(total), h->total, t->trigger->unit);
 		buf_printf(b, "  %5.1f %%  %12s  %5.1f %%  %12s  %-6s  ", share(h->self, t->weight),
-		        self, share(h->total, t->weight), total,
-		        frame_kind_name((enum frame_kind)f.kind));
+		        self, share(h->total, t->weight), total, frame_shown_kind(&f));
 		put_label(b, &f);
 		if (f.path != NULL || f.library != NULL) {
 			buf_puts(b, "  ");
@@ -192,7 +191,7 @@ static void put_stack(struct buf *b, const struct labels *l, const struct trigge
 			nr++;
 			i--;
 		}
-		buf_printf(b, "           %-6s  ", frame_kind_name((enum frame_kind)f.kind));
+		buf_printf(b, "           %-6s  ", frame_shown_kind(&f));
 		put_label(b, &f);
 		if (nr > 1)
 			buf_printf(b, "  (%zu times)", nr);
@@ -278,7 +277,7 @@ static void json_function(struct buf *b, const struct reader *r, uint32_t functi
 {
 	struct frame f = reader_function(r, function);
 
-	json_str(b, "\"kind\":", frame_kind_name((enum frame_kind)f.kind));
+	json_str(b, "\"kind\":", frame_shown_kind(&f));
 	json_str(b, ",\"role\":", frame_role_name((enum frame_role)f.role));
 	json_str(b, ",\"name\":", f.name);
 	json_str(b, ",\"owner\":", f.owner);
@@ -289,6 +288,8 @@ static void json_function(struct buf *b, const struct reader *r, uint32_t functi
 	else
 		buf_puts(b, ",\"first_line\":null");
 	json_str(b, ",\"library\":", f.library);
+	if (frame_other_language(&f) != NULL)
+		json_str(b, ",\"language\":", f.language);
 }
 
 static void json_trigger(struct buf *b, const struct reader *r, const struct trigger_sum *t,

@@ -36,7 +36,8 @@ CREATE TABLE function(
   library TEXT,
   build_id TEXT,
   first_line INTEGER,
-  method TEXT);
+  method TEXT,
+  language TEXT);
 
 CREATE TABLE frame(
   id INTEGER PRIMARY KEY,
@@ -65,8 +66,10 @@ CREATE TABLE sample(
 CREATE TABLE loss(what TEXT PRIMARY KEY, count INTEGER NOT NULL) WITHOUT ROWID;
 
 CREATE VIEW named_frame AS
-  SELECT frame.id AS id, frame_kind.name AS kind, frame_role.name AS role, function.name AS name, owner, path, line,
-    library, build_id, file_off, addr, func_addr, flags & 1 AS inlined, frame.function AS function, first_line, method
+  SELECT frame.id AS id, CASE function.kind WHEN 1 THEN coalesce(language, frame_kind.name) ELSE frame_kind.name END
+      AS kind, frame_role.name AS role, function.name AS name, owner, path, line,
+    library, build_id, file_off, addr, func_addr, flags & 1 AS inlined, frame.function AS function, first_line, method,
+    language
   FROM frame
     JOIN function ON function.id = frame.function
     JOIN frame_kind ON frame_kind.id = function.kind

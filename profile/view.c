@@ -40,11 +40,6 @@ bool view_kinds_parse(const char *names, uint32_t *kinds)
 	return true;
 }
 
-static bool is_interp(const struct frame *f)
-{
-	return f->kind == FRAME_INTERP || f->kind == FRAME_INTERP_JIT || f->kind == FRAME_INTERP_C;
-}
-
 /* Where a program begins, and code that has no name. */
 static bool is_anonymous(const struct frame *f)
 {
@@ -76,7 +71,7 @@ size_t view_apply(const struct view *view, const struct frame *frames, size_t nr
 	size_t first = nr, last = 0, nr_shown = 0;
 
 	for (size_t i = 0; i < nr; i++) {
-		if (is_interp(&frames[i])) {
+		if (frame_is_interp(&frames[i])) {
 			first = MIN(first, i);
 			last = i;
 		}
@@ -86,7 +81,7 @@ size_t view_apply(const struct view *view, const struct frame *frames, size_t nr
 		bool show = true;
 
 		if (view->mode == VIEW_RUBY)
-			show = is_interp(f);
+			show = frame_is_interp(f);
 		else if (view->mode == VIEW_DEFAULT && first < nr && f->kind == FRAME_NATIVE)
 			show = !is_noise(f, i < last, i < first);
 		if (view->kinds != 0 && (f->kind >= 32 || (view->kinds & 1u << f->kind) == 0))

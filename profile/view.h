@@ -18,7 +18,7 @@ enum view_mode {
 	 * nothing. A stack without any ruby, jit or cfunc frame stays whole.
 	 */
 	VIEW_DEFAULT = 0,
-	VIEW_RUBY, /* ruby, jit and cfunc frames only */
+	VIEW_RUBY, /* ruby, jit and cfunc frames only, of whatever language */
 	VIEW_ALL,
 };
 
@@ -29,7 +29,8 @@ struct view {
 
 /* "default", "ruby", "all". */
 bool view_mode_parse(const char *name, enum view_mode *mode);
-/* "ruby,jit,cfunc": names of frame_kind_name separated by commas. */
+/* "ruby,jit,cfunc": names of frame_kind_name separated by commas; "ruby" is what any interpreter
+ * runs. */
 bool view_kinds_parse(const char *names, uint32_t *kinds);
 
 /* frames: root first. Writes the indices of the frames to show, root first, to shown[nr]; returns

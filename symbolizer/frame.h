@@ -7,10 +7,13 @@
 #define SYMBOLIZER_FRAME_H
 
 #include "base/base.h"
+#include <stdbool.h>
 
-/* Numbers are stored in recordings: append only. */
+/* What a frame is by nature. The names of those of an interpreter are Ruby's, which came first: of
+ * another's frames the language is told beside the kind. Numbers are stored in recordings: append
+ * only. */
 enum frame_kind {
-	FRAME_INTERP = 1,     /* "ruby": a method or block run by the interpreter */
+	FRAME_INTERP = 1,     /* "ruby": a method or block run by an interpreter */
 	FRAME_INTERP_JIT = 2, /* "jit": the same, run as code of the JIT */
 	FRAME_INTERP_C = 3,   /* "cfunc": a C function called as a method */
 	FRAME_NATIVE = 4,     /* "native" */
@@ -30,6 +33,8 @@ enum frame_role {
 	ROLE_PROGRAM = 6, /* an executable that is not the interpreter */
 };
 
+enum { LANGUAGE_MAX = 15 };
+
 enum {
 	FRAME_F_INLINED = 1, /* inlined into the frame below it (its caller) */
 	FRAME_F_APPROX = 2,  /* the line is unknown, or may be another of the same function (JIT
@@ -45,6 +50,8 @@ struct frame {
 	uint32_t unused;      /* 0: frames are hashed and compared as bytes, without padding */
 	const char *name;     /* label as shown: "Integer#times", "block in Foo#bar", "st_lookup",
 	                         "libfoo.so+0x1230" */
+	const char *language; /* of a frame of an interpreter: what its runtime is called, "ruby";
+	                         NULL: Ruby's, or no such frame */
 	const char *owner;    /* class or module of a method: "Integer"; NULL: none */
 	const char *method;   /* where name is a block's from which a method was made: the method,
 	                         "Foo#bar"; NULL: it is no such method */
@@ -58,6 +65,17 @@ struct frame {
 
 /* "ruby", "jit", "cfunc", "native", "kernel", "gc": the names of the JSON Lines format. */
 const char *frame_kind_name(enum frame_kind kind);
+/* A method, block or C function of a program in the interpreter's language, in whatever way it is
+ * run. */
+bool frame_is_interp(const struct frame *f);
+/* NULL for frames of Ruby, as it is stored, and for those of no interpreter. */
+const char *frame_other_language(const struct frame *f);
+/* What a user is shown as the kind: its name, but of code in another language than Ruby the
+ * language's. */
+const char *frame_shown_kind(const struct frame *f);
+/* Can a language be called so? 1 to LANGUAGE_MAX of a-z, 0-9 and _, and no kind but "ruby": nobody
+ * can take it for a kind. */
+bool frame_language_is_valid(const char *language);
 /* "vm", "ext", "lib", "jit", "syscall", "program", or NULL for ROLE_NONE. */
 const char *frame_role_name(enum frame_role role);
 

@@ -69,6 +69,12 @@ class Profile {
 	library(fn) {
 		return this.strings[this.data.functions.library[fn]];
 	}
+	/* One of KINDS, in the words of the function's language. */
+	kind(fn) {
+		const kind = KINDS[this.functionKind[fn]], languages = this.data.functions.language;
+		const language = languages === undefined ? '' : this.strings[languages[fn]];
+		return language === '' ? kind : { id: kind.id, label: kind.label.replace('Ruby', language), long: kind.long.replace('Ruby', language) };
+	}
 }
 
 /* A condition on frames: { kinds: Set of kind numbers, vm: bool, startup: bool }. */

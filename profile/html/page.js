@@ -444,7 +444,7 @@ class Page {
 	/* ---- one frame --------------------------------------------------------------------------------- */
 
 	kindOf(node) {
-		return node.fn < 0 ? null : KINDS[this.p.functionKind[node.fn]];
+		return node.fn < 0 ? null : this.p.kind(node.fn);
 	}
 
 	nameOf(node) {
@@ -664,7 +664,7 @@ class Page {
 		list.sort((a, b) => (this.sort.down ? by(b, a) : by(a, b)) || a - b);
 		const cell = (w) => [el('td', { class: 'number' }, formatWeight(w, this.unit) + ' · ' + formatShare(w, whole))];
 		const rows = list.slice(0, this.tableRows).map((f) => {
-			const kind = KINDS[p.functionKind[f]], show = el('button', { type: 'button', title: 'Show in the graph' }, p.name(f));
+			const kind = p.kind(f), show = el('button', { type: 'button', title: 'Show in the graph' }, p.name(f));
 			show.addEventListener('click', () => this.showFunction(f));
 			return el('tr', {}, ...cell(sumSelf[f]), ...cell(sumTotal[f]),
 				el('td', { class: 'kind' }, el('span', { class: 'swatch ' + kind.id, 'aria-hidden': 'true' }), kind.label),

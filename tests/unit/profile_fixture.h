@@ -109,6 +109,20 @@ static inline void fixture_blocks(struct frame frames[4])
 	frames[3].first_line = 20;
 }
 
+/* A stack of two languages: Ruby, and one that no reader of rprof has heard of, with a name of
+ * Ruby's. */
+static inline void fixture_languages(struct frame frames[4])
+{
+	frames[0] = ruby_frame("<main>", 1);
+	frames[0].language = "ruby";
+	for (uint32_t i = 1; i < 4; i++) {
+		frames[i] = ruby_frame("<main>", 2);
+		frames[i].language = "toy";
+	}
+	frames[2].kind = FRAME_INTERP_C;
+	frames[3].kind = FRAME_INTERP_JIT;
+}
+
 static inline struct frame native_frame(enum frame_role role, const char *name, const char *library)
 {
 	return (struct frame){
