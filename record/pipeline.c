@@ -284,6 +284,7 @@ static void name_frame(struct held *h, size_t i, const struct unsent *unsent, bo
 	}
 	/* What collects has been called, and whoever calls what may collect has noted its line. */
 	h->ops->resolve(h->rt, &f, i == 0 && !(s->flags & SAMPLE_F_IN_GC), &when, info);
+	info->frame.language = h->ops->name;
 }
 
 /* Names the interpreter frames, leaf first, and says what they are to the stitcher. */
@@ -440,6 +441,7 @@ static void push_items(struct pipeline *pl, struct held *h, size_t nr)
 
 	if (h->sample->flags & SAMPLE_F_IN_GC) {
 		gc.name = gc_name(h);
+		gc.language = h->ops != NULL ? h->ops->name : NULL;
 		h->gc_unplaced = !gc_place(
 		        pl->items, nr, pl->natives, h->sample->native_outcome == WALK_ROOT, &gc_at);
 	}

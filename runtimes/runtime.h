@@ -67,7 +67,8 @@ struct interp_info {
 };
 
 struct runtime_ops {
-	const char *name; /* "ruby" */
+	/* "ruby": also the language of its frames in recordings, see frame_language_is_valid() */
+	const char *name;
 
 	/*
 	 * 0: *out is attached, to be freed with free(). -ENOENT: no such interpreter in this
