@@ -6,7 +6,7 @@
  *
  * A line of SPEC is a stack, fields separated by tabs: pid, tid, thread's name, trigger, unit,
  *outcome, reason, weight, then frames, root first: kind, role, name, path, line, library, first
- *line, method, each field in one tab column.
+ *line, method, language, each field in one tab column.
  */
 #include "profile/flamegraph.h"
 #include "profile/recording.h"
@@ -68,6 +68,7 @@ static void add_line(struct recording *rec, char *line, uint64_t time_ns)
 		f.library = text_or_null(field(&line));
 		f.first_line = (uint32_t)atoi(field(&line));
 		f.method = text_or_null(field(&line));
+		f.language = text_or_null(field(&line));
 		recording_intern_frame(rec, &f, &frames[nr++]);
 	}
 	recording_intern_stack(rec, frames, nr, &sample.stack);
