@@ -24,6 +24,7 @@ enum {
 	RPROF_MAX_KEPT_NATIVE = 1024, /* outermost frames of a thread's last walk that are kept */
 	RPROF_MAX_KEPT_INTERP = 2048,
 	RPROF_MAX_MAPPINGS = 1024, /* executable mappings of one process */
+	RPROF_CONFIG_SZ = 192, /* what a walk needs to know of an interpreter's process: bytes */
 	RPROF_MAX_EP_HOPS = 32,
 	INTERP_CONTEXT_SZ = 256, /* bytes of an execution context that a walk copies */
 	RPROF_PAGE_SZ = 4096,
@@ -112,9 +113,10 @@ struct rprof_mappings {
 /* Value of the process map, keyed by tgid (as rprof's PID namespace numbers it). */
 struct rprof_proc {
 	uint32_t mappings; /* index in the mappings map of the table that is valid now */
-	uint32_t has_ruby; /* the ruby map has an entry for this tgid */
+	uint32_t runtime;  /* which interpreter it runs: enum runtime_id, runtimes/list.h */
 	uint32_t plan;     /* index in the plans map */
 	uint32_t tag;      /* of the interpreter: another after an exec. Not 0, below 4096 */
+	uint64_t config[RPROF_CONFIG_SZ / 8]; /* the runtime's own: struct NAME_proc */
 };
 
 /* ---- what names an object: captures -------------------------------------------------- */

@@ -605,6 +605,15 @@ static __always_inline bool capture_is_noted(const struct scratch *s, __u32 entr
 	       s->cap.wanted[at & (CAPTURE_MAX_WANTED - 1)] == key;
 }
 
+/* Before the first capture_want() of a walk; capture_wanted() behind the last one. */
+static __always_inline void capture_begin(struct scratch *s)
+{
+	s->cap.nr_wanted = 0;
+	s->cap.run = (s->cap.run + 1) & 0xffff;
+	s->cap.run += s->cap.run == 0;
+	s->cap.young_unsent = 0;
+}
+
 /* 0 or -1: there is no room. */
 static __always_inline int capture_want(struct scratch *s, __u64 key, __u32 where)
 {

@@ -11,7 +11,6 @@
 #ifdef RPROF_CHECK
 
 #include "bpf/native_walk.bpf.h"
-#include "runtimes/ruby/ruby_check.bpf.h"
 
 static long check_native_step(__u32 i, void *ctx)
 {
@@ -58,8 +57,8 @@ static __always_inline void check_walk(struct scratch *s, struct rprof_mappings 
 		count(COUNTER_CHECK_NATIVE);
 	if (frames)
 		*frames += s->check_nr;
-	if (s->has_ruby) {
-		if (!ruby_check(s, kept))
+	if (s->runtime != RUNTIME_NONE) {
+		if (!interp_check(s, kept))
 			count(COUNTER_CHECK_INTERP);
 		if (frames)
 			*frames += s->check_nr;

@@ -14,7 +14,6 @@
 #include <bpf/bpf_tracing.h>
 #include <stdbool.h>
 #include "bpf/abi.h"
-#include "runtimes/ruby/ruby_abi.h"
 
 struct scratch;
 static __always_inline int stack_read(struct scratch *s, __u64 addr, __u64 *out);
@@ -206,8 +205,8 @@ struct scratch {
 	struct unwind_rule rule;
 
 	/* interpreter walk */
-	struct ruby_proc ruby;
-	__u32 has_ruby;
+	__u32 runtime; /* enum runtime_id: whose walk it is */
+	char config[RPROF_CONFIG_SZ] __attribute__((aligned(8))); /* its struct NAME_proc */
 	__u32 interp_outcome;
 	__u32 nr_interp, nr_frames, base_interp, kept_interp;
 	__u32 comparing;     /* from the root inwards, to see what is as it was kept */
@@ -273,13 +272,6 @@ struct {
 	__type(key, __u32);
 	__type(value, struct rprof_mappings);
 } rp_mappings SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1024);
-	__type(key, __u32); /* tgid */
-	__type(value, struct ruby_proc);
-} rp_ruby SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

@@ -3,63 +3,13 @@
 #ifndef BPF_NATIVE_WALK_BPF_H
 #define BPF_NATIVE_WALK_BPF_H
 
-#include "bpf/maps.bpf.h"
+#include "bpf/runtimes.bpf.h"
+#include "bpf/stack.bpf.h"
 
 enum {
-	STACK_BELOW = 64,      /* copied below the word that is asked for: saved registers */
-	STACK_FIRST = 1024,    /* at least so much at once, where the stack's end is unknown */
 	STACK_END_SLACK = 128, /* copied above the root's sp */
 	FOLLOWED_AT_ONCE = 16, /* frames of the kept walk in one turn of the loop */
 };
-
-/*
- * A word of the stack that is not in the window: moves the window up. Where the thread's stack ends
- * is known from the walk that was kept; a copy that goes over the end of the memory fails as a
- * whole, and then one page is tried.
- */
-SUBPROGRAM int stack_miss(struct scratch *s, __u64 addr)
-{
-	__u64 page = addr & ~(__u64)(RPROF_PAGE_SZ - 1), start = addr - STACK_BELOW, end;
-
-	if (!s)
-		return -1;
-	if (addr & 7)
-		return user_read(s, addr, &s->value);
-	if (start < page && start < (s->leaf_sp & ~(__u64)(RPROF_PAGE_SZ - 1)))
-		start = page;
-	end = page_end(addr);
-	if (s->stack.size != 0)
-		end = (start + WINDOW_SZ) & ~(__u64)(RPROF_PAGE_SZ - 1);
-	else if (end - addr < STACK_FIRST)
-		end += RPROF_PAGE_SZ;
-	if (s->stack_end > addr && s->stack_end - addr < 1 << 23)
-		end = s->stack_end;
-	if (end - start > WINDOW_SZ)
-		end = start + WINDOW_SZ;
-	if (window_fill(s, &s->stack, start, end - start) != 0 &&
-	        window_fill(s, &s->stack, page, RPROF_PAGE_SZ) != 0)
-		return -1;
-	s->value = window_word(&s->stack, addr - s->stack.base);
-	return 0;
-}
-
-static __always_inline int stack_read(struct scratch *s, __u64 addr, __u64 *out)
-{
-	__u64 off = addr - s->stack.base;
-
-	if (IS_PLAIN(s))
-		return bpf_probe_read_user(out, sizeof(*out), (const void *)addr) ? -1 : 0;
-	if (off < s->stack.size && (addr & 7) == 0) {
-		*out = window_word(&s->stack, off);
-		return 0;
-	}
-	if (stack_miss(s, addr))
-		return -1;
-	*out = s->value;
-	return 0;
-}
-
-#include "runtimes/ruby/ruby_walk.bpf.h"
 
 struct native_loop {
 	struct scratch *s;
@@ -307,7 +257,7 @@ static __always_inline __u32 native_walk_step(struct scratch *s, struct rprof_ma
 	if (!native_rule_cached(s, pc)) {
 		at = mapping_find(s, maps, pc);
 		m = &maps->m[at & (RPROF_MAX_MAPPINGS - 1)];
-		is_jit = at < 0 ? s->has_ruby && ruby_is_jit(s, pc) : m->kind == MAPPING_JIT;
+		is_jit = at < 0 ? jit_covers(s, pc) : m->kind == MAPPING_JIT;
 		if (at < 0 && !is_jit)
 			return WALK_NO_MAPPING;
 		if (is_jit || m->kind != MAPPING_TABLE)
@@ -318,9 +268,9 @@ static __always_inline __u32 native_walk_step(struct scratch *s, struct rprof_ma
 	result = native_rule_step(s);
 	goto stepped;
 no_table:
-	if (is_jit && s->has_ruby) {
+	if (is_jit && s->runtime != RUNTIME_NONE) {
 		cut = WALK_JIT;
-		result = ruby_step_jit(s);
+		result = jit_step(s);
 	} else {
 		cut = WALK_NO_TABLE;
 		if (!(dist >> 32))

@@ -139,7 +139,6 @@ static __always_inline int take_sample(void *ctx, enum scratch_slot which,
 	struct scratch *s = bpf_map_lookup_elem(&rp_scratch, &slot);
 	struct rprof_mappings *maps;
 	struct kept_walk *kept;
-	struct ruby_proc *ruby;
 
 	if (!s)
 		return 0;
@@ -161,24 +160,18 @@ static __always_inline int take_sample(void *ctx, enum scratch_slot which,
 	if (!kept)
 		return 0;
 
-	s->has_ruby = 0;
+	s->runtime = proc->runtime;
+	s->plan = proc->plan;
+	s->tag = proc->tag;
+	s->image = (proc->tag + (__u32)task->self_exec_id * 61) & 0xfff;
+	s->rec.head.tag = proc->tag;
+	__builtin_memcpy(s->config, proc->config, sizeof(s->config));
 	s->nr_captures = 0;
 	s->capture_lost = 0;
 	s->look_again = 0;
 #ifdef RPROF_CHECK
 	s->cap.check_left = CHECKED_OBJECTS;
 #endif
-	if (proc->has_ruby) {
-		ruby = bpf_map_lookup_elem(&rp_ruby, &ids->tgid);
-		if (ruby) {
-			s->ruby = *ruby;
-			s->has_ruby = 1;
-			s->plan = proc->plan;
-			s->tag = proc->tag;
-			s->image = (proc->tag + (__u32)task->self_exec_id * 61) & 0xfff;
-			s->rec.head.tag = proc->tag;
-		}
-	}
 	s->leaf_sp = origin->leaf.sp;
 	key = proc->mappings;
 	maps = bpf_map_lookup_elem(&rp_mappings, &key);
@@ -187,8 +180,7 @@ static __always_inline int take_sample(void *ctx, enum scratch_slot which,
 		s->u = origin->leaf;
 		native_walk(s, maps, kept);
 	}
-	if (s->has_ruby)
-		ruby_walk(s, arch_thread_pointer(task), kept);
+	interp_walk(s, arch_thread_pointer(task), kept);
 	check_signal_stack(s, task);
 #ifdef RPROF_CHECK
 	if (maps)

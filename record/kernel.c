@@ -250,6 +250,13 @@ static int load_skeleton(struct kernel *s, struct err *err)
 		return err_set(
 		        err, -errno, "/proc/self/ns/pid cannot be read: %s", strerror(errno));
 	s->skel->rodata->rp_pidns_ino = ns.st_ino;
+	for (size_t i = 0; runtimes[i] != NULL; i++) {
+		rc = runtime_check_walk(runtimes[i],
+		        (const uint32_t *)s->skel->rodata->rp_config_sz,
+		        ARRAY_SIZE(s->skel->rodata->rp_config_sz), err);
+		if (rc != 0)
+			return rc;
+	}
 	rc = size_tables(s, &chunks, &pages, &rules, err);
 	if (rc != 0)
 		return rc;
@@ -349,8 +356,6 @@ int kernel_update_process(struct kernel *s, struct process *p, struct err *err)
 	uint32_t tgid = (uint32_t)p->target.pid, slot;
 	struct rprof_proc proc = {0};
 	struct rprof_mappings *maps;
-	char config[512];
-	size_t config_sz;
 	int rc = 0, one;
 
 	if (index == SIZE_MAX)
@@ -386,19 +391,16 @@ int kernel_update_process(struct kernel *s, struct process *p, struct err *err)
 		rc = err_set(err, -errno, "the mappings of process %u cannot be loaded: %s", tgid,
 		        strerror(errno));
 	free(maps);
-	if (p->rt != NULL && p->rt_tag == 0)
-		p->rt_tag = s->last_tag = s->last_tag % MAX_TAG + 1;
-	config_sz = p->rt != NULL ? p->ops->walker_config(p->rt, config, sizeof(config)) : 0;
-	if (config_sz != 0 && config_sz == bpf_map__value_size(s->skel->maps.rp_ruby)) {
+	if (p->rt != NULL) {
+		if (p->rt_tag == 0)
+			p->rt_tag = s->last_tag = s->last_tag % MAX_TAG + 1;
 		one = load_plan(s, p, (uint32_t)index, err);
 		if (one != 0)
 			rc = one;
-		proc.has_ruby = 1;
+		proc.runtime = p->ops->id;
 		proc.plan = (uint32_t)index;
 		proc.tag = p->rt_tag;
-		bpf_map_update_elem(bpf_map__fd(s->skel->maps.rp_ruby), &tgid, config, BPF_ANY);
-	} else {
-		bpf_map_delete_elem(bpf_map__fd(s->skel->maps.rp_ruby), &tgid);
+		p->ops->walker_config(p->rt, proc.config);
 	}
 	proc.mappings = slot;
 	if (bpf_map_update_elem(bpf_map__fd(s->skel->maps.rp_procs), &tgid, &proc, BPF_ANY) != 0)
@@ -411,7 +413,6 @@ void kernel_remove_process(struct kernel *s, struct process *p)
 	uint32_t tgid = (uint32_t)p->target.pid;
 
 	bpf_map_delete_elem(bpf_map__fd(s->skel->maps.rp_procs), &tgid);
-	bpf_map_delete_elem(bpf_map__fd(s->skel->maps.rp_ruby), &tgid);
 }
 
 /* False when the kernel's plain walk found other frames than the record has, now that it is whole.

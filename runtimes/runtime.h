@@ -13,6 +13,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "bpf/abi.h"
+#include "runtimes/list.h"
 #include "symbolizer/dso.h"
 #include "symbolizer/frame.h"
 #include "symbolizer/maps.h"
@@ -69,6 +70,7 @@ struct interp_info {
 struct runtime_ops {
 	/* "ruby": also the language of its frames in recordings, see frame_language_is_valid() */
 	const char *name;
+	uint32_t id;      /* enum runtime_id: by which the kernel side knows the walk */
 
 	/*
 	 * 0: *out is attached, to be freed with free(). -ENOENT: no such interpreter in this
@@ -79,9 +81,10 @@ struct runtime_ops {
 	        struct runtime **out, struct err *err);
 	void (*free)(struct runtime *rt);
 
-	/* The kernel-side walker's configuration (struct ruby_proc for Ruby). Returns its size, at
-	 * most n. */
-	size_t (*walker_config)(const struct runtime *rt, void *out, size_t n);
+	/* What the kernel-side walk needs to know of the process (struct ruby_proc for Ruby):
+	 * config_sz bytes, at most RPROF_CONFIG_SZ. */
+	size_t config_sz;
+	void (*walker_config)(const struct runtime *rt, void *out);
 
 	void (*frame_class)(
 	        const struct runtime *rt, const struct interp_frame *f, struct interp_desc *out);
@@ -137,6 +140,14 @@ struct runtime_ops {
 
 /* NULL-terminated. */
 extern const struct runtime_ops *const runtimes[];
-extern const struct runtime_ops ruby_runtime;
+
+#define RUNTIME_DECLARE(id, ID, name) extern const struct runtime_ops name##_runtime;
+RUNTIMES(RUNTIME_DECLARE)
+#undef RUNTIME_DECLARE
+
+/* Has the kernel side a walk for this runtime, by the same configuration? config_sz: of the walk of
+ * each id below nr; 0: there is none. -EINVAL: no. */
+int runtime_check_walk(
+        const struct runtime_ops *ops, const uint32_t *config_sz, size_t nr, struct err *err);
 
 #endif

@@ -14,11 +14,9 @@ static void ruby_free(struct runtime *rt)
 	free(rt);
 }
 
-static size_t ruby_walker_config(const struct runtime *rt, void *out, size_t n)
+static void ruby_walker_config(const struct runtime *rt, void *out)
 {
-	n = MIN(n, sizeof(rt->proc));
-	memcpy(out, &rt->proc, n);
-	return n;
+	memcpy(out, &rt->proc, sizeof(rt->proc));
 }
 
 static bool in_ranges(const struct ruby_range *r, size_t nr, uint64_t pc)
@@ -197,6 +195,8 @@ static void ruby_describe(const struct runtime *rt, struct buf *out, bool json)
 
 const struct runtime_ops ruby_runtime = {
         .name = "ruby",
+        .id = RUNTIME_RUBY,
+        .config_sz = sizeof(struct ruby_proc),
         .attach = ruby_attach,
         .free = ruby_free,
         .walker_config = ruby_walker_config,

@@ -25,15 +25,15 @@ SUBPROGRAM int check_frame_read(struct scratch *s, __u64 cfp)
 {
 	__u64 ep, flags, method = 0, outer, jit_return = 0;
 
-	if (!s || check_word(cfp + s->ruby.cfp_pc, &s->frame.pc) ||
-	        check_word(cfp + s->ruby.cfp_iseq, &s->frame.code) ||
-	        check_word(cfp + s->ruby.cfp_ep, &ep))
+	if (!s || check_word(cfp + ruby(s)->cfp_pc, &s->frame.pc) ||
+	        check_word(cfp + ruby(s)->cfp_iseq, &s->frame.code) ||
+	        check_word(cfp + ruby(s)->cfp_ep, &ep))
 		return -1;
 	s->frame.flags = 0;
 	s->frame.method = 0;
 	s->frame.extra = 0;
-	if (s->ruby.cfp_jit_return && check_word(cfp + s->ruby.cfp_jit_return, &jit_return) == 0 &&
-	        jit_return)
+	if (ruby(s)->cfp_jit_return &&
+	        check_word(cfp + ruby(s)->cfp_jit_return, &jit_return) == 0 && jit_return)
 		s->frame.extra = INTERP_F_JIT;
 	for (int hop = 0; hop <= RPROF_MAX_EP_HOPS; hop++) {
 		if (check_word(ep, &flags) || check_word(ep - 8, &outer) ||
@@ -70,7 +70,7 @@ static long check_interp_step(__u32 i, void *ctx)
 		s->check_outcome = WALK_LIMIT;
 		return 1;
 	}
-	if (check_frame_read(s, s->frame_addr + (__u64)i * s->ruby.cfp_sz)) {
+	if (check_frame_read(s, s->frame_addr + (__u64)i * ruby(s)->cfp_sz)) {
 		s->check_outcome = WALK_UNREADABLE;
 		return 1;
 	}

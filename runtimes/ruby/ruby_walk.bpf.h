@@ -12,6 +12,8 @@
 #define RUBY_WALK_BPF_H
 
 #include "bpf/capture.bpf.h"
+#include "bpf/stack.bpf.h"
+#include "runtimes/ruby/ruby_abi.h"
 #include "runtimes/ruby/ruby_jit_abi.h"
 
 enum {
@@ -27,6 +29,12 @@ struct ruby_loop {
 	struct kept_walk *kept;
 };
 
+/* What user space said of this process. */
+static __always_inline const struct ruby_proc *ruby(const struct scratch *s)
+{
+	return (const struct ruby_proc *)s->config;
+}
+
 /* The word of the copied execution context at an offset that user space checked. */
 static __always_inline __u64 ruby_ec_word(const struct scratch *s, __u16 off)
 {
@@ -39,17 +47,17 @@ static __always_inline int ruby_ec_find(struct scratch *s, __u64 tp, __u64 *ec)
 {
 	__u64 dtv, block;
 
-	if (s->ruby.ec_source == RUBY_EC_TP_OFFSET)
-		return user_read(s, tp + s->ruby.tp_off, ec);
+	if (ruby(s)->ec_source == RUBY_EC_TP_OFFSET)
+		return user_read(s, tp + ruby(s)->tp_off, ec);
 	if (user_read(s, tp + ARCH_TCB_DTV_OFF, &dtv) ||
-	        user_read(s, dtv + ARCH_DTV_ENTRY_SZ * (__u64)s->ruby.tls_module, &block))
+	        user_read(s, dtv + ARCH_DTV_ENTRY_SZ * (__u64)ruby(s)->tls_module, &block))
 		return -1;
 	/* -1: not there yet (glibc, sysdeps/generic/dl-dtv.h). */
 	if (block == 0 || block == ~0ULL) {
 		*ec = 0;
 		return 0;
 	}
-	return user_read(s, block + s->ruby.tls_off, ec);
+	return user_read(s, block + ruby(s)->tls_off, ec);
 }
 
 /* Moves the window to the environments around ep, which is on the VM stack: those of outer frames
@@ -103,8 +111,8 @@ SUBPROGRAM int ruby_frames_fill(struct scratch *s, __u64 cfp)
 
 	if (!s)
 		return -1;
-	end = cfp + s->ruby.cfp_sz;
-	if (s->nr_frames * (__u64)s->ruby.cfp_sz <= s->frames_sz) {
+	end = cfp + ruby(s)->cfp_sz;
+	if (s->nr_frames * (__u64)ruby(s)->cfp_sz <= s->frames_sz) {
 		start = s->frame_addr;
 		end = s->frames_end;
 	} else if (s->comparing) {
@@ -112,14 +120,14 @@ SUBPROGRAM int ruby_frames_fill(struct scratch *s, __u64 cfp)
 		if (start < s->frame_addr || start > cfp)
 			start = s->frame_addr;
 	} else {
-		end = s->frames_end - (__u64)s->base_interp * s->ruby.cfp_sz;
+		end = s->frames_end - (__u64)s->base_interp * ruby(s)->cfp_sz;
 		if (end - start > s->frames_sz)
 			end = start + s->frames_sz;
 	}
 	if (!s->single_frames && window_fill(s, &s->frames, start, end - start) == 0)
 		return 0;
 	s->single_frames = 1;
-	return window_fill(s, &s->frames, cfp, s->ruby.cfp_sz);
+	return window_fill(s, &s->frames, cfp, ruby(s)->cfp_sz);
 }
 
 /* A block's method stands in the environment of its method, or of the bmethod on the way
@@ -185,17 +193,17 @@ SUBPROGRAM int ruby_frame_read(struct scratch *s, __u64 cfp)
 		return -1;
 	s->env_method = 0;
 	off = cfp - s->frames.base;
-	if (off >= s->frames.size || s->frames.size - off < s->ruby.cfp_sz) {
+	if (off >= s->frames.size || s->frames.size - off < ruby(s)->cfp_sz) {
 		if (ruby_frames_fill(s, cfp))
 			return -1;
 		off = cfp - s->frames.base;
 	}
-	s->frame.pc = window_word(&s->frames, off + s->ruby.cfp_pc);
-	s->frame.code = window_word(&s->frames, off + s->ruby.cfp_iseq);
+	s->frame.pc = window_word(&s->frames, off + ruby(s)->cfp_pc);
+	s->frame.code = window_word(&s->frames, off + ruby(s)->cfp_iseq);
 	s->frame.method = 0;
 	s->frame.flags = 0;
-	ep = window_word(&s->frames, off + s->ruby.cfp_ep);
-	if (s->ruby.cfp_jit_return && window_word(&s->frames, off + s->ruby.cfp_jit_return))
+	ep = window_word(&s->frames, off + ruby(s)->cfp_ep);
+	if (ruby(s)->cfp_jit_return && window_word(&s->frames, off + ruby(s)->cfp_jit_return))
 		extra |= INTERP_F_JIT;
 	if (ruby_env_read(s, ep, 1)) {
 		extra |= INTERP_F_EP_FAULT;
@@ -272,7 +280,7 @@ static __always_inline void ruby_compare(struct scratch *s, const struct kept_wa
 {
 	__u64 off, size = s->frames.size, ep, env_base = s->envs.base + 16, env_size = s->envs.size;
 	__u64 flags, method, local = VM_ENV_FLAG_LOCAL | VM_FRAME_FLAG_BMETHOD;
-	__u32 at = s->base_interp, sz = s->ruby.cfp_sz, extra;
+	__u32 at = s->base_interp, sz = ruby(s)->cfp_sz, extra;
 	const struct kept_interp *k;
 
 	off = s->frames_end - (__u64)(at + 1) * sz - s->frames.base;
@@ -280,7 +288,7 @@ static __always_inline void ruby_compare(struct scratch *s, const struct kept_wa
 		if (at >= s->kept_interp || off >= size || size - off < sz)
 			break;
 		k = &kept->interp[at & (RPROF_MAX_KEPT_INTERP - 1)];
-		ep = window_word(&s->frames, off + s->ruby.cfp_ep) - env_base;
+		ep = window_word(&s->frames, off + ruby(s)->cfp_ep) - env_base;
 		if (ep >= env_size || env_size - ep < RUBY_ENV_SZ || ep & 7)
 			break;
 		flags = window_word(&s->envs, ep + 16);
@@ -294,14 +302,15 @@ static __always_inline void ruby_compare(struct scratch *s, const struct kept_wa
 				break;
 		}
 		extra = 0;
-		if (s->ruby.cfp_jit_return && window_word(&s->frames, off + s->ruby.cfp_jit_return))
+		if (ruby(s)->cfp_jit_return &&
+		        window_word(&s->frames, off + ruby(s)->cfp_jit_return))
 			extra = INTERP_F_JIT;
 		if (k->env_method != method || k->frame.method != method ||
 		        k->frame.flags != ((__u32)flags & ~VM_ENV_FLAG_WB_REQUIRED) ||
 		        k->frame.extra != extra ||
-		        k->frame.code != window_word(&s->frames, off + s->ruby.cfp_iseq))
+		        k->frame.code != window_word(&s->frames, off + ruby(s)->cfp_iseq))
 			break;
-		if (k->frame.pc != window_word(&s->frames, off + s->ruby.cfp_pc) &&
+		if (k->frame.pc != window_word(&s->frames, off + ruby(s)->cfp_pc) &&
 		        !IS_PLANTED(PLANTED_INTERP_FRAME))
 			break;
 		off -= sz;
@@ -334,7 +343,7 @@ static long ruby_step(__u32 i, void *ctx)
 			return ruby_end(s, WALK_ROOT);
 		if (s->base_interp != at && s->base_interp < s->kept_interp)
 			return 0;
-		cfp = s->frames_end - (__u64)(s->base_interp + 1) * s->ruby.cfp_sz;
+		cfp = s->frames_end - (__u64)(s->base_interp + 1) * ruby(s)->cfp_sz;
 		kept = &loop->kept->interp[s->base_interp & (RPROF_MAX_KEPT_INTERP - 1)];
 		if (ruby_frame_read(s, cfp) == 0 && s->base_interp < s->kept_interp &&
 		        kept->frame.pc == s->frame.pc && kept->frame.code == s->frame.code &&
@@ -353,7 +362,7 @@ static long ruby_step(__u32 i, void *ctx)
 	nr = s->nr_interp;
 	if (nr >= RPROF_MAX_INTERP)
 		return ruby_end(s, WALK_LIMIT);
-	cfp = s->frame_addr + (__u64)nr * s->ruby.cfp_sz;
+	cfp = s->frame_addr + (__u64)nr * ruby(s)->cfp_sz;
 	if (ruby_frame_read(s, cfp))
 		return ruby_end(s, WALK_UNREADABLE);
 	ruby_look(s, s->nr_frames - 1 - nr);
@@ -442,9 +451,9 @@ static long ruby_look_again(__u32 i, void *ctx)
 /* What the collector is doing. */
 static __always_inline void ruby_gc_state(struct scratch *s, __u64 thread)
 {
-	__u64 flags_word = 0, again = 0, ractor, running, objspace = s->ruby.objspace_addr;
-	__u64 off = s->ruby.objspace_flags, count_off = s->ruby.objspace_gc_count;
-	__u64 minors_off = s->ruby.objspace_minors, first = off & ~7ULL, last, count = 0;
+	__u64 flags_word = 0, again = 0, ractor, running, objspace = ruby(s)->objspace_addr;
+	__u64 off = ruby(s)->objspace_flags, count_off = ruby(s)->objspace_gc_count;
+	__u64 minors_off = ruby(s)->objspace_minors, first = off & ~7ULL, last, count = 0;
 	struct ruby_stamps stamps;
 	struct ruby_gc_state gc;
 	__u32 flags;
@@ -470,7 +479,7 @@ static __always_inline void ruby_gc_state(struct scratch *s, __u64 thread)
 	if (count_off > first)
 		count = window_word(&s->frames, count_off - first);
 	gc.flags = IS_PLANTED(PLANTED_COLLECTOR) ? 0 : flags;
-	gc.minor_flag = 1U << (s->ruby.objspace_minor_bit & 31);
+	gc.minor_flag = 1U << (ruby(s)->objspace_minor_bit & 31);
 	gc.count = count;
 	gc.minors = window_word(&s->frames, minors_off - first);
 	gc.majors = window_word(&s->frames, minors_off + 8 - first);
@@ -481,9 +490,9 @@ static __always_inline void ruby_gc_state(struct scratch *s, __u64 thread)
 	gc.own = false;
 	if (flags & RUBY_GC_DURING_GC) {
 		s->gc_gen |= RUBY_GEN_COLLECTING;
-		gc.own = !s->ruby.ractor_running ||
-		         (user_read(s, thread + s->ruby.thread_ractor, &ractor) == 0 &&
-		                 user_read(s, ractor + s->ruby.ractor_running, &running) == 0 &&
+		gc.own = !ruby(s)->ractor_running ||
+		         (user_read(s, thread + ruby(s)->thread_ractor, &ractor) == 0 &&
+		                 user_read(s, ractor + ruby(s)->ractor_running, &running) == 0 &&
 		                 running == thread);
 	}
 	if (gc.own)
@@ -509,8 +518,8 @@ static __always_inline void ruby_gc_state(struct scratch *s, __u64 thread)
  * fiber_restore_thread). */
 static __always_inline void ruby_check_stack(struct scratch *s, __u64 sp)
 {
-	__u64 start = ruby_ec_word(s, s->ruby.ec_machine_stack_start);
-	__u64 size = ruby_ec_word(s, s->ruby.ec_machine_stack_maxsize);
+	__u64 start = ruby_ec_word(s, ruby(s)->ec_machine_stack_start);
+	__u64 size = ruby_ec_word(s, ruby(s)->ec_machine_stack_maxsize);
 
 	/* The sizes that Ruby knows leave out guard pages and the frames above the start. */
 	if (start == 0 || size == 0)
@@ -523,7 +532,7 @@ static __always_inline void ruby_check_stack(struct scratch *s, __u64 sp)
  * none. */
 static __always_inline __u32 ruby_frames_find(struct scratch *s, __u64 tp)
 {
-	__u64 ec = 0, size, sz = s->ruby.cfp_sz;
+	__u64 ec = 0, size, sz = ruby(s)->cfp_sz;
 
 	if (ruby_ec_find(s, tp, &ec))
 		return WALK_UNREADABLE;
@@ -533,13 +542,13 @@ static __always_inline __u32 ruby_frames_find(struct scratch *s, __u64 tp)
 	s->rec.head.reads++;
 	if (bpf_probe_read_user(s->context, sizeof(s->context), (const void *)ec))
 		return WALK_UNREADABLE;
-	s->interp_stack_lo = ruby_ec_word(s, s->ruby.ec_vm_stack);
+	s->interp_stack_lo = ruby_ec_word(s, ruby(s)->ec_vm_stack);
 	/* A thread that starts or ends has no VM stack (vm.c, rb_ec_clear_vm_stack) and no frames.
 	 */
 	if (s->interp_stack_lo == 0)
 		return WALK_NO_CONTEXT;
-	size = ruby_ec_word(s, s->ruby.ec_vm_stack_size);
-	s->frame_addr = ruby_ec_word(s, s->ruby.ec_cfp);
+	size = ruby_ec_word(s, ruby(s)->ec_vm_stack_size);
+	s->frame_addr = ruby_ec_word(s, ruby(s)->ec_cfp);
 	if (size > 1 << 28 || s->frame_addr < s->interp_stack_lo || sz < 8 || sz > RUBY_MAX_CFP_SZ)
 		return WALK_BAD_CONTEXT;
 	s->interp_stack_hi = s->interp_stack_lo + size * 8;
@@ -560,9 +569,7 @@ static __always_inline void ruby_walk(struct scratch *s, __u64 tp, struct kept_w
 	__u32 nr;
 	__u64 ep;
 
-	s->nr_interp = 0;
 	s->nr_frames = 0;
-	s->base_interp = 0;
 	s->comparing = 0;
 	s->single_frames = 0;
 	s->many_envs = 0;
@@ -570,20 +577,14 @@ static __always_inline void ruby_walk(struct scratch *s, __u64 tp, struct kept_w
 	s->frames.size = 0;
 	s->envs.size = 0;
 	s->env_end = 0;
-	s->gc_gen = 0;
-	s->interp_pos = s->pos;
 	s->interp_outcome = ruby_frames_find(s, tp);
 	if (s->interp_outcome != WALK_NONE)
-		goto out;
-	s->cap.nr_wanted = 0;
-	s->cap.run = (s->cap.run + 1) & 0xffff;
-	s->cap.run += s->cap.run == 0;
-	s->cap.young_unsent = 0;
-	ruby_gc_state(s, ruby_ec_word(s, s->ruby.ec_thread));
+		return;
+	ruby_gc_state(s, ruby_ec_word(s, ruby(s)->ec_thread));
 	ruby_check_stack(s, s->leaf_sp);
 	s->interp_outcome = WALK_ROOT;
 	if (s->nr_frames == 0)
-		goto out;
+		return;
 	if (kept->image != s->image && s->keep) {
 		kept->image = s->image;
 		kept->nr_interp = 0;
@@ -595,11 +596,11 @@ static __always_inline void ruby_walk(struct scratch *s, __u64 tp, struct kept_w
 	        s->nr_frames <= RPROF_MAX_INTERP) {
 		s->comparing = 1;
 		/* The innermost environment lies highest: up to there there are some. */
-		if (s->nr_frames * (__u64)s->ruby.cfp_sz <= s->frames_sz)
+		if (s->nr_frames * (__u64)ruby(s)->cfp_sz <= s->frames_sz)
 			ruby_frames_fill(s, s->frame_addr);
 		if (s->frames.base == s->frame_addr && s->frames.size != 0)
-			ep = window_word(&s->frames, s->ruby.cfp_ep);
-		else if (user_read(s, s->frame_addr + s->ruby.cfp_ep, &ep))
+			ep = window_word(&s->frames, ruby(s)->cfp_ep);
+		else if (user_read(s, s->frame_addr + ruby(s)->cfp_ep, &ep))
 			ep = s->interp_stack_hi;
 		if (ep < s->interp_stack_hi)
 			s->env_end = ep + 8;
@@ -622,21 +623,12 @@ static __always_inline void ruby_walk(struct scratch *s, __u64 tp, struct kept_w
 		if (s->look_again || s->rec.head.flags & SAMPLE_F_UNSENT)
 			kept->stamp = 0;
 	}
-out:
-	s->rec.head.nr_interp = s->nr_interp;
-	s->rec.head.base_interp = s->base_interp;
-	s->rec.head.interp_outcome = s->interp_outcome;
-	s->rec.head.gc_gen = s->gc_gen;
-	if (s->rec.head.flags & SAMPLE_F_UNSENT) {
-		s->rec.head.unsent_old_stamp = s->cap.young_unsent ? 0 : s->old_stamp;
-		count(COUNTER_UNSENT);
-	}
 }
 
 /* What the JIT has reserved it makes executable piece by piece, which nothing tells us of. */
-static __always_inline int ruby_is_jit(const struct scratch *s, __u64 pc)
+static __always_inline int ruby_jit_covers(const struct scratch *s, __u64 pc)
 {
-	return pc - s->ruby.jit_lo < s->ruby.jit_sz;
+	return pc - ruby(s)->jit_lo < ruby(s)->jit_sz;
 }
 
 /* Is it behind an indirect call in the interpreter's code? vm_exec and vm_exec_core call the JIT's
@@ -645,7 +637,7 @@ static __always_inline int ruby_calls_jit(struct scratch *s, __u64 ra)
 {
 	__u64 before;
 
-	if (ra - 8 < s->ruby.text_lo || ra >= s->ruby.text_hi)
+	if (ra - 8 < ruby(s)->text_lo || ra >= ruby(s)->text_hi)
 		return 0;
 	return user_read(s, ra - 8, &before) == 0 && ruby_jit_is_called(before);
 }
@@ -655,7 +647,7 @@ static __always_inline int ruby_calls_jit(struct scratch *s, __u64 ra)
  * entry pushes. Values of the language may have been pushed above those, for the time of a call:
  * then it is the first word that could be one, which none of them can.
  */
-SUBPROGRAM int ruby_step_jit(struct scratch *s)
+SUBPROGRAM int ruby_jit_step(struct scratch *s)
 {
 	__u64 ra = 0, code;
 	int word = RUBY_JIT_SAVED;
@@ -679,5 +671,7 @@ SUBPROGRAM int ruby_step_jit(struct scratch *s)
 	}
 	return UNWIND_STEP_NO_CFI;
 }
+
+#include "runtimes/ruby/ruby_check.bpf.h"
 
 #endif

@@ -3,6 +3,7 @@
 #   tests/lint/layers.sh [ROOT]
 #
 # base <- symbolizer <- runtimes <- profile <- record <- cli; bpf/ stands beside them and shares its ABI headers.
+# Runtimes are named in two places outside of their folders: runtimes/list.h, and the includes of bpf/runtimes.bpf.h.
 set -u
 cd "${1:-$(dirname "$0")/../..}" || exit 2
 
@@ -22,7 +23,7 @@ find base symbolizer runtimes profile record cli bpf -name '*.[ch]' 2>/dev/null 
 		may["profile"] = "^(base/|profile/|symbolizer/frame\\.h$)"
 		may["record"] = "^(base/|symbolizer/|runtimes/[^/]*$|profile/|record/|" shared "$)"
 		may["cli"] = "^(base/|symbolizer/|runtimes/[^/]*$|profile/|record/|cli/|" shared "$)"
-		may["bpf"] = "^(bpf/|runtimes/[^/]*/[^/]*(_abi|\\.bpf)\\.h$)"
+		may["bpf"] = "^(bpf/|runtimes/list\\.h$)"
 	}
 
 	FNR == 1 {
@@ -30,6 +31,7 @@ find base symbolizer runtimes profile record cli bpf -name '*.[ch]' 2>/dev/null 
 		layer = part[1]
 		folder = layer == "runtimes" && part[3] != "" ? "runtimes/" part[2] : layer
 		kernel_side = layer == "bpf" && FILENAME !~ /^bpf\/(abi|unwind_step|arch|arch\/[a-z0-9_]+)\.h$/ || FILENAME ~ /\.bpf\.[ch]$/
+		lists_walks = FILENAME == "bpf/runtimes.bpf.h"
 		libbpf = FILENAME == "record/kernel.c"
 		in_comment = 0
 	}
@@ -39,7 +41,8 @@ find base symbolizer runtimes profile record cli bpf -name '*.[ch]' 2>/dev/null 
 		sub(/^[^"]*"/, "", file)
 		sub(/".*/, "", file)
 		if (kernel_side)
-			allowed = file ~ may["bpf"]
+			allowed = file ~ may["bpf"] || folder != layer && index(file, folder "/") == 1 && file ~ /(_abi|\.bpf)\.h$/ || \
+				lists_walks && file ~ /^runtimes\/[^\/]*\/[^\/]*\.bpf\.h$/
 		else if (file ~ /\.inc$/)
 			allowed = index(file, folder "/") == 1
 		else if (file ~ /\.skel\.h$/)
@@ -77,12 +80,8 @@ find base symbolizer runtimes profile record cli bpf -name '*.[ch]' 2>/dev/null 
 		while (match(code, /[A-Za-z_][A-Za-z_0-9]*/)) {
 			word = substr(code, RSTART, RLENGTH)
 			code = substr(code, RSTART + RLENGTH)
-			if (word !~ /^(rb_|RB_|ruby_|RUBY_|VM_|vm_exec|iseq|cfp|imemo|RSTRING|RARRAY|.*_iseq$|.*_cfp$)/)
-				continue
-			# The list of runtimes names each; the kernel side is composed of their walks by name.
-			if (layer == "runtimes" && word == "ruby_runtime")
-				continue
-			if (kernel_side && word ~ /^ruby_[a-z_]+$/)
+			if (word !~ /^(rb_|RB_|ruby_|RUBY_|VM_|vm_exec|iseq|cfp|imemo|RSTRING|RARRAY|.*_iseq$|.*_cfp$)/ &&
+					!(kernel_side && tolower(word) ~ /ruby/))
 				continue
 			violation(word " is a name of Ruby, outside of runtimes/ruby/")
 		}
