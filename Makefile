@@ -20,7 +20,8 @@ endif
 VERSION := $(shell cat VERSION)
 LIBS    := -lbpf -lelf -ldw -lsqlite3 -lz -lzstd -llzma
 CFLAGS  ?= -O2 -g
-WARN    := -Wall -Wextra -Werror -Wno-unused-parameter
+# tests/lint/run reads this line.
+WARN    := -Wall -Wextra -Wshadow -Wmissing-prototypes -Wvla -Werror -Wno-unused-parameter
 ALL_CFLAGS := -std=gnu11 -D_GNU_SOURCE -DRPROF_VERSION='"$(VERSION)"' -I. -I$(O) $(WARN) \
 	$(CHECKFLAGS) $(SANFLAGS) $(CFLAGS)
 

@@ -50,6 +50,7 @@ struct kernel {
 	const struct kernel_sink *sink; /* while draining */
 	struct kept_walks *kept;
 	uint64_t ring_bytes, reads, lookups, bad_records, check_whole;
+	uint64_t *counter_values; /* of each CPU, while a counter is read */
 };
 
 static int silent(enum libbpf_print_level level, const char *fmt, va_list args)
@@ -498,7 +499,8 @@ int kernel_new(const struct kernel_options *options, struct process *const *proc
 		goto out;
 	s->perf_fds = calloc((size_t)s->nr_cpus, sizeof(*s->perf_fds));
 	s->links = calloc((size_t)s->nr_cpus, sizeof(*s->links));
-	if (s->perf_fds == NULL || s->links == NULL) {
+	s->counter_values = calloc((size_t)s->nr_cpus, sizeof(*s->counter_values));
+	if (s->perf_fds == NULL || s->links == NULL || s->counter_values == NULL) {
 		rc = err_set(err, -ENOMEM, "out of memory");
 		goto out;
 	}
@@ -545,6 +547,7 @@ void kernel_free(struct kernel *s)
 		kernel_stop(s);
 	free(s->links);
 	free(s->perf_fds);
+	free(s->counter_values);
 	sideband_free(s->sideband);
 	ring_buffer__free(s->ring);
 	unmap_tables(s);
@@ -646,7 +649,7 @@ bool kernel_mapped(struct kernel *s, void (*fn)(void *ctx, int pid), void *ctx)
 
 static uint64_t counter_sum(const struct kernel *s, uint32_t counter)
 {
-	uint64_t values[s->nr_cpus], sum = 0;
+	uint64_t *values = s->counter_values, sum = 0;
 
 	if (bpf_map_lookup_elem(bpf_map__fd(s->skel->maps.rp_counters), &counter, values) != 0)
 		return 0;

@@ -156,7 +156,7 @@ TEST(a_callback_of_libc_is_libgccs)
 /* A large variable frame and a realigned one: rbp and the DRAP carry the CFA. */
 static __attribute__((noinline)) void take_realigned(size_t n)
 {
-	char room[n];
+	char *room = __builtin_alloca(n);
 	char aligned[64] __attribute__((aligned(64)));
 
 	__asm__ volatile("" ::"r"(room), "r"(aligned) : "memory");
