@@ -40,7 +40,7 @@ cli_obj := $(cli_src:%.c=$(O)/%.o)
 unit    := $(patsubst tests/unit/%.c,$(O)/tests/unit/%,$(wildcard tests/unit/test_*.c))
 
 .PHONY: all lib setup setup-check demo check check-unit check-lint check-bpf check-walk check-e2e check-names \
-	check-browser bench bench-note install uninstall clean help format unit-programs compile_commands.json
+	check-browser bench bench-note install uninstall clean help format tidy unit-programs compile_commands.json
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -209,6 +209,9 @@ compile_commands.json: ## for clangd and clang-tidy
 clean: ## remove what was built (not the unpacked Rubies)
 	rm -rf build-san build/rprof build/librprof.a build/setup.log demo.html demo.rprof compile_commands.json \
 		$(addprefix build/,base bpf check symbolizer runtimes profile record cli tests demo test-logs bench)
+
+tidy: all ## clang-tidy with the analyzer: minutes (check-lint does the rest of .clang-tidy)
+	$(Q)tests/lint/run analyzer
 
 format: ## clang-format all sources
 	clang-format -i $$(git ls-files '*.c' '*.h')

@@ -41,7 +41,7 @@ uint32_t ruby_succ_lookup(const uint8_t *table, uint32_t iseq_size, uint32_t pos
 	if (pos >= iseq_size)
 		return 0;
 	if (pos < RUBY_SUCC_IMMEDIATE)
-		return word(table + pos / RUBY_SUCC_RANKS * 8) >>
+		return word(table + (size_t)pos / RUBY_SUCC_RANKS * 8) >>
 		               (pos % RUBY_SUCC_RANKS * RANK_BITS) &
 		       ((1 << RANK_BITS) - 1);
 	pos -= RUBY_SUCC_IMMEDIATE;
@@ -53,7 +53,7 @@ uint32_t ruby_succ_lookup(const uint8_t *table, uint32_t iseq_size, uint32_t pos
 	if (small > 0)
 		rank += word(block + BLOCK_SMALL_RANKS) >> ((small - 1) * 9) & 0x1ff;
 	return rank + (uint32_t)__builtin_popcountll(
-	                      word(block + BLOCK_BITS + small * 8) << (63 - in_block % 64));
+	                      word(block + BLOCK_BITS + (size_t)small * 8) << (63 - in_block % 64));
 }
 
 static uint32_t line_of(const uint8_t *entries, size_t entry_sz, size_t i)

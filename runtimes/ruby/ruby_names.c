@@ -96,7 +96,7 @@ static uint32_t body_first_line(const struct ruby_layout *l, const uint8_t *body
 /* Lines are worth having, but a frame without them is still right. */
 static void code_lines(const struct ruby_objects *o, struct code *c)
 {
-	size_t entries_sz = c->nr_entries * o->l->iseq.entry_sz;
+	size_t entries_sz = (size_t)c->nr_entries * o->l->iseq.entry_sz;
 	size_t table_sz = ruby_succ_table_sz(c->size);
 	uint8_t *entries, *table;
 
