@@ -390,6 +390,17 @@ static __always_inline void record_word(struct scratch *s, __u64 v)
 	}
 }
 
+/* Appends s->frame, an interpreter frame; the caller sees to it that they are RPROF_MAX_INTERP at
+ * most. */
+static __always_inline void interp_emit(struct scratch *s)
+{
+	record_word(s, s->frame_word[0]);
+	record_word(s, s->frame_word[1]);
+	record_word(s, s->frame_word[2]);
+	record_word(s, s->frame_word[3]);
+	s->nr_interp++;
+}
+
 /* Notes that an object of the frame was not captured; at: its number from the outermost one. */
 static __always_inline void walk_unsent(struct scratch *s, __u32 at, __u32 bit)
 {

@@ -3,16 +3,8 @@
  * The kernel side of the runtimes, chosen by the id that user space has given the process. The only
  * place in bpf/ that names one, by its include; the list is runtimes/list.h.
  *
- * NAME_walk.bpf.h has, for the walk of a thread of such a process (struct NAME_proc is s->config):
- *
- *	void NAME_walk(struct scratch *s, __u64 tp, struct kept_walk *kept)
- *		Appends the interpreter's frames, leaf first, by record_word() or interp_emit(), and
- *		says how that ended in s->interp_outcome. tp: the thread pointer. What is the same
- *as in the last walk need not be sent: struct rprof_sample, bpf/abi.h. int NAME_jit_covers(const
- *struct scratch *s, __u64 pc) Is pc in code of its JIT, though no mapping says so? int
- *NAME_jit_step(struct scratch *s) A step out of a JIT's code: enum unwind_step_result. bool
- *NAME_check(struct scratch *s, struct kept_walk *kept) With RPROF_CHECK: walks again, plainly.
- *False: something is different.
+ * What NAME_walk.bpf.h must have stands above each function below. s->config is the process's
+ * struct NAME_proc.
  */
 #ifndef BPF_RUNTIMES_BPF_H
 #define BPF_RUNTIMES_BPF_H
@@ -26,11 +18,27 @@
 #define RUNTIME_CONFIG_SZ(id, ID, name) [id] = sizeof(struct name##_proc),
 const volatile __u32 rp_config_sz[MAX_RUNTIME_ID + 1] = {RUNTIMES(RUNTIME_CONFIG_SZ)};
 
+/*
+ * void NAME_walk(struct scratch *s, __u64 tp, struct kept_walk *kept)
+ *
+ * Puts the interpreter's frames into s->frame one by one, leaf first, and appends each by
+ * interp_emit(); s->interp_outcome says how that ended, s->nr_frames how many there are. tp is the
+ * thread pointer. Objects that name a frame are noted by capture_want(), and copied by
+ * capture_wanted() at the end; s->young_stamp and the others say until when they are the same. What
+ * is as in the last walk need not be sent: struct rprof_sample, bpf/abi.h. What is set to 0 here is
+ * the walk's to fill.
+ */
 static __always_inline void interp_walk(struct scratch *s, __u64 tp, struct kept_walk *kept)
 {
 	s->nr_interp = 0;
+	s->nr_frames = 0;
 	s->base_interp = 0;
 	s->gc_gen = 0;
+	s->young_stamp = 0;
+	s->old_stamp = 0;
+	s->renew_stamp = 0;
+	s->young_before = 0;
+	s->old_before = 0;
 	s->interp_pos = s->pos;
 	s->interp_outcome = WALK_NONE;
 	capture_begin(s);
@@ -51,6 +59,8 @@ static __always_inline void interp_walk(struct scratch *s, __u64 tp, struct kept
 	}
 }
 
+/* int NAME_jit_covers(const struct scratch *s, __u64 pc): is pc in code of the JIT, though no
+ * mapping says so? */
 static __always_inline int jit_covers(const struct scratch *s, __u64 pc)
 {
 	switch (s->runtime) {
@@ -62,6 +72,7 @@ static __always_inline int jit_covers(const struct scratch *s, __u64 pc)
 	return 0;
 }
 
+/* int NAME_jit_step(struct scratch *s): a step out of a JIT's code. enum unwind_step_result. */
 static __always_inline int jit_step(struct scratch *s)
 {
 	switch (s->runtime) {
@@ -74,6 +85,8 @@ static __always_inline int jit_step(struct scratch *s)
 }
 
 #ifdef RPROF_CHECK
+/* bool NAME_check(struct scratch *s, struct kept_walk *kept): walks again, plainly. False:
+ * something is different. */
 static __always_inline bool interp_check(struct scratch *s, struct kept_walk *kept)
 {
 	switch (s->runtime) {

@@ -340,11 +340,13 @@ static int load_plan(struct kernel *s, const struct process *p, uint32_t index, 
 
 	if (plan == NULL)
 		return err_set(err, -ENOMEM, "out of memory");
-	if (!p->ops->capture_plan(p->rt, plan))
+	if (p->ops->capture_plan == NULL)
+		memset(plan, 0, sizeof(*plan));
+	else if (!p->ops->capture_plan(p->rt, plan))
 		rc = err_set(err, -EINVAL, "there is no plan for the objects of process %d",
 		        (int)p->target.pid);
-	else if (bpf_map_update_elem(bpf_map__fd(s->skel->maps.rp_plans), &index, plan, BPF_ANY) !=
-	         0)
+	if (rc == 0 && bpf_map_update_elem(
+	                       bpf_map__fd(s->skel->maps.rp_plans), &index, plan, BPF_ANY) != 0)
 		rc = err_set(err, -errno, "the plan for process %d cannot be loaded: %s",
 		        (int)p->target.pid, strerror(errno));
 	free(plan);

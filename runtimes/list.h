@@ -10,7 +10,10 @@
 #ifndef RUNTIMES_LIST_H
 #define RUNTIMES_LIST_H
 
-#define RUNTIMES(X) X(1, RUBY, ruby)
+/* clang-format off */
+#define RUNTIMES(X) \
+	X(1, RUBY, ruby)
+/* clang-format on */
 
 enum { MAX_RUNTIME_ID = 15 };
 

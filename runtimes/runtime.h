@@ -89,11 +89,12 @@ struct runtime_ops {
 	void (*frame_class)(
 	        const struct runtime *rt, const struct interp_frame *f, struct interp_desc *out);
 
-	/* The plan by which the kernel side captures what names objects. False: there is none. */
+	/* The plan by which the kernel side captures what names objects. False: it cannot be made.
+	 * NULL: the walk wants no captures. */
 	bool (*capture_plan)(const struct runtime *rt, struct capture_plan *out);
 
 	/* A capture of the kernel side, size bytes in all: frames of samples behind it in the ring
-	 * are named by it. */
+	 * are named by it. NULL with capture_plan alone. */
 	void (*captured)(struct runtime *rt, const struct rprof_capture *capture, size_t size);
 
 	/*
@@ -107,7 +108,7 @@ struct runtime_ops {
 	/* pc: an address in the process. */
 	enum native_role (*native_role)(const struct runtime *rt, uint64_t pc);
 	/* What the code at pc is called by its role ("vm_exec_core"), for files without symbols;
-	 * NULL: no role. */
+	 * NULL: no role. May itself be NULL. */
 	const char *(*native_name)(const struct runtime *rt, uint64_t pc);
 	/*
 	 * Addresses in the process to which C functions return that the interpreter called as
@@ -121,13 +122,13 @@ struct runtime_ops {
 	 * string that lives for ever. NULL: it is called by what it is in any language. */
 	const char *(*gc_name)(const struct runtime *rt, uint64_t gc_gen);
 	/* Is the file an extension: a library that the interpreter loaded as code of the program?
-	 */
+	 * NULL: none is. */
 	bool (*is_extension)(const struct runtime *rt, struct dso *dso);
 	/* The ELF file that is the interpreter. */
 	const struct dso *(*dso)(const struct runtime *rt);
 
-	/* The name that the program gave to the thread of this execution context; "" when none. out
-	 * is NUL-terminated. */
+	/* The name that the program gave to the thread of this execution context (of struct
+	 * rprof_sample: not NULL if the walk finds some); "" when none. out is NUL-terminated. */
 	void (*thread_name)(struct runtime *rt, uint64_t context, char *out, size_t n);
 
 	/* "ruby 3.1.2p20 (2022-04-12 ...)" */

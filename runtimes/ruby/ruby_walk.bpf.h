@@ -366,12 +366,8 @@ static long ruby_step(__u32 i, void *ctx)
 	if (ruby_frame_read(s, cfp))
 		return ruby_end(s, WALK_UNREADABLE);
 	ruby_look(s, s->nr_frames - 1 - nr);
-	record_word(s, s->frame_word[0]);
-	record_word(s, s->frame_word[1]);
-	record_word(s, s->frame_word[2]);
-	record_word(s, s->frame_word[3]);
 	s->new_env_method[nr] = s->env_method;
-	s->nr_interp = nr + 1;
+	interp_emit(s);
 	if (nr + 1 + s->base_interp >= s->nr_frames)
 		return ruby_end(s, WALK_ROOT);
 	return 0;
@@ -458,12 +454,6 @@ static __always_inline void ruby_gc_state(struct scratch *s, __u64 thread)
 	struct ruby_gc_state gc;
 	__u32 flags;
 
-	s->gc_gen = 0;
-	s->young_stamp = 0;
-	s->old_stamp = 0;
-	s->renew_stamp = 0;
-	s->young_before = 0;
-	s->old_before = 0;
 	if (!objspace)
 		return;
 	/* The flags stand first, the counts behind them (struct rb_objspace). All in one read:
@@ -569,7 +559,6 @@ static __always_inline void ruby_walk(struct scratch *s, __u64 tp, struct kept_w
 	__u32 nr;
 	__u64 ep;
 
-	s->nr_frames = 0;
 	s->comparing = 0;
 	s->single_frames = 0;
 	s->many_envs = 0;
