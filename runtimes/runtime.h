@@ -70,7 +70,7 @@ struct interp_info {
 struct runtime_ops {
 	/* "ruby": also the language of its frames in recordings, see frame_language_is_valid() */
 	const char *name;
-	uint32_t id;      /* enum runtime_id: by which the kernel side knows the walk */
+	uint32_t id; /* enum runtime_id: by which the kernel side knows the walk */
 
 	/*
 	 * 0: *out is attached, to be freed with free(). -ENOENT: no such interpreter in this

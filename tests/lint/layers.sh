@@ -30,7 +30,8 @@ find base symbolizer runtimes profile record cli bpf -name '*.[ch]' 2>/dev/null 
 		split(FILENAME, part, "/")
 		layer = part[1]
 		folder = layer == "runtimes" && part[3] != "" ? "runtimes/" part[2] : layer
-		kernel_side = layer == "bpf" && FILENAME !~ /^bpf\/(abi|unwind_step|arch|arch\/[a-z0-9_]+)\.h$/ || FILENAME ~ /\.bpf\.[ch]$/
+		kernel_side = FILENAME ~ /\.bpf\.[ch]$/ || \
+			layer == "bpf" && FILENAME !~ /^bpf\/(abi|unwind_step|arch|arch\/[a-z0-9_]+)\.h$/
 		lists_walks = FILENAME == "bpf/runtimes.bpf.h"
 		libbpf = FILENAME == "record/kernel.c"
 		in_comment = 0
@@ -41,7 +42,8 @@ find base symbolizer runtimes profile record cli bpf -name '*.[ch]' 2>/dev/null 
 		sub(/^[^"]*"/, "", file)
 		sub(/".*/, "", file)
 		if (kernel_side)
-			allowed = file ~ may["bpf"] || folder != layer && index(file, folder "/") == 1 && file ~ /(_abi|\.bpf)\.h$/ || \
+			allowed = file ~ may["bpf"] || \
+				folder != layer && index(file, folder "/") == 1 && file ~ /(_abi|\.bpf)\.h$/ || \
 				lists_walks && file ~ /^runtimes\/[^\/]*\/[^\/]*\.bpf\.h$/
 		else if (file ~ /\.inc$/)
 			allowed = index(file, folder "/") == 1
@@ -80,8 +82,8 @@ find base symbolizer runtimes profile record cli bpf -name '*.[ch]' 2>/dev/null 
 		while (match(code, /[A-Za-z_][A-Za-z_0-9]*/)) {
 			word = substr(code, RSTART, RLENGTH)
 			code = substr(code, RSTART + RLENGTH)
-			if (word !~ /^(rb_|RB_|ruby_|RUBY_|VM_|vm_exec|iseq|cfp|imemo|RSTRING|RARRAY|.*_iseq$|.*_cfp$)/ &&
-					!(kernel_side && tolower(word) ~ /ruby/))
+			if (word !~ /^(rb_|RB_|ruby_|RUBY_|VM_|vm_exec|iseq|cfp|imemo|RSTRING|RARRAY)/ &&
+					word !~ /(_iseq|_cfp)$/ && !(kernel_side && tolower(word) ~ /ruby/))
 				continue
 			violation(word " is a name of Ruby, outside of runtimes/ruby/")
 		}

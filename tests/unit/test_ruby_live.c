@@ -435,7 +435,7 @@ static void check_facts(const char *const *ruby)
 		program_end(&p);
 		return;
 	}
-	CHECK_EQ(ruby_runtime.walker_config(p.rt, &proc, sizeof(proc)), sizeof(proc));
+	ruby_runtime.walker_config(p.rt, &proc);
 	CHECK_EQ(proc.ec_source, RUBY_EC_TP_OFFSET);
 	CHECK(proc.tp_off < 0);
 	CHECK_EQ(ruby_runtime.native_role(p.rt, proc.vm_exec_lo), NATIVE_ENTRY);
