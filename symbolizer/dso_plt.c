@@ -153,7 +153,7 @@ const char *dso_plt_at(struct dso *dso, uint64_t vaddr, uint64_t *start)
 		return NULL;
 	uint64_t entry = vaddr - (vaddr - section->start) % section->entry_sz;
 
-	if (!got_of_entry(dso, entry, section->entry_sz, &got))
+	if (dso->plt.nr == 0 || !got_of_entry(dso, entry, section->entry_sz, &got))
 		return NULL;
 	struct dso_plt_slot key = {.got = got};
 	const struct dso_plt_slot *slot =
