@@ -53,6 +53,12 @@ static bool get_signed(struct machine *m, size_t n, int64_t *out)
 	return true;
 }
 
+/* As the processor adds: displacements may take an address beyond either end. */
+static int64_t plus(int64_t a, uint64_t b)
+{
+	return (int64_t)((uint64_t)a + b);
+}
+
 /* reg: the register field; rm: the other operand. imm_sz: bytes that follow, for rip-relative
  * addresses. */
 static bool modrm(
@@ -86,7 +92,7 @@ static bool modrm(
 		rm->rip = true;
 		if (!get_signed(m, 4, &rm->disp))
 			return false;
-		rm->disp += (int64_t)(m->vaddr + m->pos + imm_sz);
+		rm->disp = plus(rm->disp, m->vaddr + m->pos + imm_sz);
 		return true;
 	}
 	rm->reg = base | (rex & 1 ? 8 : 0);
@@ -116,10 +122,10 @@ static struct ruby_value address_of(const struct machine *m, const struct operan
 			v = m->reg[o->reg];
 			if (v.base != RUBY_BASE_ADDR)
 				return unknown;
-			v.add += o->disp;
+			v.add = plus(v.add, (uint64_t)o->disp);
 			if (v.nr_loads == 0) {
 				v.base = RUBY_BASE_FS;
-				v.add += (int64_t)v.addr;
+				v.add = plus(v.add, v.addr);
 				v.addr = 0;
 			} else {
 				v.base = RUBY_BASE_FS;
@@ -135,7 +141,7 @@ static struct ruby_value address_of(const struct machine *m, const struct operan
 	v = m->reg[o->reg];
 	if (v.shift || v.mask)
 		return unknown;
-	v.add += o->disp;
+	v.add = plus(v.add, (uint64_t)o->disp);
 	return v;
 }
 
@@ -197,7 +203,7 @@ static void note_cmp(struct machine *m, struct ruby_value v, int64_t imm)
 static void move_stack(struct machine *m, int64_t by)
 {
 	for (size_t i = 0; i < NR_SLOTS; i++)
-		m->slot[i].off += by;
+		m->slot[i].off = plus(m->slot[i].off, (uint64_t)by);
 }
 
 /* A call: with an address in rdi it is one of __tls_get_addr, for all that this file wants to know;
@@ -248,7 +254,7 @@ static void immediate(struct machine *m, unsigned int op, const struct operand *
 	} else if (op == 4 && imm > 0 && imm < 256) {
 		m->reg[rm->reg].mask = (uint8_t)imm;
 	} else if (op == 0) {
-		m->reg[rm->reg].add += imm;
+		m->reg[rm->reg].add = plus(m->reg[rm->reg].add, (uint64_t)imm);
 	} else {
 		m->reg[rm->reg] = unknown;
 	}
@@ -421,7 +427,7 @@ static bool step(struct machine *m)
 		        m->reg[reg].base == RUBY_BASE_ADDR) {
 			m->reg[reg].base = RUBY_BASE_FS;
 			if (m->reg[reg].nr_loads == 0) {
-				m->reg[reg].add += (int64_t)m->reg[reg].addr;
+				m->reg[reg].add = plus(m->reg[reg].add, m->reg[reg].addr);
 				m->reg[reg].addr = 0;
 			}
 			return true;
