@@ -301,6 +301,11 @@ static int reader_load(
 			code = table->load(r, stmt, rows + nr * table->row_sz, nr);
 		nr++;
 	}
+	/* An empty table is an array, too: whoever goes through it adds to the pointer. */
+	if (rc == SQLITE_OK && code == 0 && rows == NULL) {
+		rows = calloc(1, table->row_sz);
+		code = rows == NULL ? -ENOMEM : 0;
+	}
 	if (code == -ENOMEM)
 		err_set(err, code, "out of memory while reading %s", r->path);
 	else if (code != 0)
