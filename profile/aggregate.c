@@ -1,4 +1,5 @@
 #include "profile/aggregate.h"
+#include "base/array.h"
 #include "profile/intern.h"
 
 #include <errno.h>
@@ -67,19 +68,14 @@ static int sums_prepare(struct build *b, struct sums *s, const struct reader_tri
 static int add_node(struct sums *s, uint32_t parent, uint32_t function, uint32_t *node)
 {
 	struct node_key key = {.parent = parent, .function = function};
-	int rc = intern_put(&s->nodes, &key, sizeof(key), node, NULL);
+	int rc, is_new;
 
-	if (rc != 0 || *node <= s->node_cap)
-		return rc;
-	size_t cap = MAX(s->node_cap * 2, (size_t)64);
-	struct node_sum *grown = reallocarray(s->node_sums, cap, sizeof(*grown));
-
-	if (grown == NULL)
-		return -ENOMEM;
-	memset(grown + s->node_cap, 0, (cap - s->node_cap) * sizeof(*grown));
-	s->node_sums = grown;
-	s->node_cap = cap;
-	return 0;
+	rc = intern_put(&s->nodes, &key, sizeof(key), node, &is_new);
+	if (rc == 0)
+		rc = ARRAY_RESERVE(s->node_sums, s->node_cap, *node, UINT32_MAX);
+	if (rc == 0 && is_new)
+		s->node_sums[*node - 1] = (struct node_sum){0};
+	return rc;
 }
 
 static int add_frames(struct build *b, struct sums *s, const struct reader_stack *stack)
@@ -138,14 +134,9 @@ static int add_stack(const struct reader_stack *stack, void *ctx)
 	rc = sums_prepare(b, s, stack->trigger);
 	if (rc != 0)
 		return rc;
-	if (stack->nr_frames > b->shown_cap) {
-		uint32_t *shown = reallocarray(b->shown, stack->nr_frames, sizeof(*shown));
-
-		if (shown == NULL)
-			return -ENOMEM;
-		b->shown = shown;
-		b->shown_cap = stack->nr_frames;
-	}
+	rc = ARRAY_RESERVE(b->shown, b->shown_cap, stack->nr_frames, SIZE_MAX);
+	if (rc != 0)
+		return rc;
 	add(&s->out.weight, stack->weight);
 	add(&s->out.nr_samples, stack->nr_samples);
 	add(&s->out.outcomes[stack->outcome < AGGREGATE_NR_OUTCOMES ? stack->outcome : 0],

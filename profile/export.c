@@ -1,4 +1,5 @@
 #include "profile/export.h"
+#include "base/array.h"
 #include "base/buf.h"
 #include "profile/intern.h"
 #include "profile/label.h"
@@ -128,29 +129,18 @@ static int fold_stack(const struct reader_stack *s, void *ctx)
 	uint32_t id;
 	int rc, is_new;
 
-	if (s->nr_frames > e->shown_cap) {
-		uint32_t *shown = reallocarray(e->shown, s->nr_frames, sizeof(*shown));
-
-		if (shown == NULL)
-			return -ENOMEM;
-		e->shown = shown;
-		e->shown_cap = s->nr_frames;
-	}
+	rc = ARRAY_RESERVE(e->shown, e->shown_cap, s->nr_frames, SIZE_MAX);
+	if (rc != 0)
+		return rc;
 	fold_line(e, s);
 	if (e->line.failed)
 		return -ENOMEM;
 	rc = intern_put(&e->lines, e->line.data, e->line.len, &id, &is_new);
 	if (rc != 0)
 		return rc;
-	if (id > e->counts_cap) {
-		size_t cap = MAX(e->counts_cap * 2, (size_t)64);
-		uint64_t *counts = reallocarray(e->counts, cap, sizeof(*counts));
-
-		if (counts == NULL)
-			return -ENOMEM;
-		e->counts = counts;
-		e->counts_cap = cap;
-	}
+	rc = ARRAY_RESERVE(e->counts, e->counts_cap, id, UINT32_MAX);
+	if (rc != 0)
+		return rc;
 	e->counts[id - 1] = (is_new ? 0 : e->counts[id - 1]) + s->nr_samples;
 	return 0;
 }

@@ -1,4 +1,5 @@
 #include "profile/flame_tree.h"
+#include "base/array.h"
 
 #include "profile/view.h"
 
@@ -9,26 +10,10 @@
 
 /* What the coding of a node in the page leaves for frame numbers (profile/html/model.js). */
 enum { MAX_FRAMES = 1 << 28, LINE_BITS = 30 };
+/* Of anything else: its number is written in JSON and read as a signed 32-bit one. */
+enum { NR_MAX = INT32_MAX };
 /* A node with more children has them in a table too. */
 enum { FEW_CHILDREN = 8 };
-
-/* Makes room for one more element. */
-static int grow(void *array_ptr, size_t nr, size_t *cap, size_t element_sz)
-{
-	void **array = array_ptr, *bigger;
-	size_t wanted = *cap == 0 ? 256 : *cap * 2;
-
-	if (nr < *cap)
-		return 0;
-	if (nr >= UINT32_MAX / 2)
-		return -E2BIG;
-	bigger = reallocarray(*array, wanted, element_sz);
-	if (bigger == NULL)
-		return -ENOMEM;
-	*array = bigger;
-	*cap = wanted;
-	return 0;
-}
 
 static int string_intern(struct flame_tree *t, const char *s, uint32_t *id)
 {
@@ -43,7 +28,7 @@ static int string_intern(struct flame_tree *t, const char *s, uint32_t *id)
 		*id = (uint32_t)*known;
 		return 0;
 	}
-	rc = grow(&t->strings, t->nr_strings, &t->cap_strings, sizeof(*t->strings));
+	rc = ARRAY_RESERVE(t->strings, t->cap_strings, t->nr_strings + 1, NR_MAX);
 	/* Another string with the same hash keeps its entry: this one is stored again each time. */
 	if (rc == 0 && known == NULL)
 		rc = hash64_put(&t->string_ids, hash, t->nr_strings);
@@ -88,7 +73,7 @@ static int function_add(struct flame_tree *t, enum flame_kind kind, const char *
 	if (rc == 0)
 		rc = string_intern(t, frame_other_language(frame), &f.language);
 	if (rc == 0)
-		rc = grow(&t->functions, t->nr_functions, &t->cap_functions, sizeof(*t->functions));
+		rc = ARRAY_RESERVE(t->functions, t->cap_functions, t->nr_functions + 1, NR_MAX);
 	if (rc != 0)
 		return rc;
 	t->functions[t->nr_functions] = f;
@@ -99,7 +84,7 @@ static int function_add(struct flame_tree *t, enum flame_kind kind, const char *
 /* The name is freed with the tree, or at once when there is no memory. */
 static int own(struct flame_tree *t, char *name)
 {
-	int rc = grow(&t->made, t->nr_made, &t->cap_made, sizeof(*t->made));
+	int rc = ARRAY_RESERVE(t->made, t->cap_made, t->nr_made + 1, NR_MAX);
 
 	if (rc == 0)
 		t->made[t->nr_made++] = name;
@@ -166,7 +151,7 @@ static int frame_intern(struct flame_tree *t, struct flame_frame f, uint32_t *id
 	}
 	if (t->nr_frames >= MAX_FRAMES)
 		return -E2BIG;
-	rc = grow(&t->frames, t->nr_frames, &t->cap_frames, sizeof(*t->frames));
+	rc = ARRAY_RESERVE(t->frames, t->cap_frames, t->nr_frames + 1, NR_MAX);
 	if (rc == 0)
 		rc = hash64_put(&t->frame_ids, key, t->nr_frames);
 	if (rc != 0)
@@ -219,7 +204,7 @@ static int node_enter(struct flame_tree *t, uint32_t *node, uint32_t frame, enum
 		*node = child;
 		return 0;
 	}
-	rc = grow(&t->nodes, t->nr_nodes, &t->cap_nodes, sizeof(*t->nodes));
+	rc = ARRAY_RESERVE(t->nodes, t->cap_nodes, t->nr_nodes + 1, NR_MAX);
 	if (rc != 0)
 		return rc;
 	child = (uint32_t)t->nr_nodes++;
@@ -306,18 +291,12 @@ struct collect {
 
 static int reserve_steps(struct collect *c, uint32_t stack)
 {
-	size_t nr = MAX((size_t)stack + 1, c->nr_steps * 2);
-	struct step *steps;
+	size_t known = c->nr_steps;
+	int rc = ARRAY_RESERVE(c->steps, c->nr_steps, (size_t)stack + 1, UINT32_MAX);
 
-	if (stack < c->nr_steps)
-		return 0;
-	steps = reallocarray(c->steps, nr, sizeof(*steps));
-	if (steps == NULL)
-		return -ENOMEM;
-	memset(steps + c->nr_steps, 0, (nr - c->nr_steps) * sizeof(*steps));
-	c->steps = steps;
-	c->nr_steps = nr;
-	return 0;
+	if (rc == 0 && c->nr_steps > known)
+		memset(c->steps + known, 0, (c->nr_steps - known) * sizeof(*c->steps));
+	return rc;
 }
 
 /* From *node by frame i of the stack. */
@@ -351,19 +330,13 @@ static int enter_frames(struct collect *c, const struct reader_stack *s, uint32_
 	const struct view view = {.mode = VIEW_DEFAULT};
 	size_t nr_shown, next = 0;
 	bool in_program = false;
+	int rc = ARRAY_RESERVE(c->shown, c->cap_shown, s->nr_frames, SIZE_MAX);
 
-	if (s->nr_frames > c->cap_shown) {
-		uint32_t *bigger = reallocarray(c->shown, s->nr_frames, sizeof(*bigger));
-
-		if (bigger == NULL)
-			return -ENOMEM;
-		c->shown = bigger;
-		c->cap_shown = s->nr_frames;
-	}
+	if (rc != 0)
+		return rc;
 	nr_shown = view_apply(&view, s->frames, s->nr_frames, c->shown);
 	for (size_t i = 0; i < s->nr_frames; i++) {
 		bool shown = next < nr_shown && c->shown[next] == i;
-		int rc;
 
 		next += shown;
 		in_program |= frame_is_interp(&s->frames[i]);
@@ -406,7 +379,7 @@ static int add_stack(const struct reader_stack *s, void *ctx)
 	if (rc == 0)
 		rc = hash64_put(&t->stack_ids, s->id, 1);
 	if (rc == 0)
-		rc = grow(&t->weights, t->nr_weights, &t->cap_weights, sizeof(*t->weights));
+		rc = ARRAY_RESERVE(t->weights, t->cap_weights, t->nr_weights + 1, NR_MAX);
 	if (rc != 0)
 		return rc;
 	t->weights[t->nr_weights++] = (struct flame_weight){
@@ -503,7 +476,7 @@ int flame_tree_init(struct flame_tree *t, struct reader *reader, struct err *err
 	if (rc == 0)
 		rc = string_intern(t, "", &empty);
 	if (rc == 0)
-		rc = grow(&t->nodes, 0, &t->cap_nodes, sizeof(*t->nodes));
+		rc = ARRAY_RESERVE(t->nodes, t->cap_nodes, 0 + 1, NR_MAX);
 	if (rc == 0) {
 		t->nodes[0] = (struct flame_node){0};
 		t->nr_nodes = 1;

@@ -1,4 +1,5 @@
 #include "profile/intern.h"
+#include "base/array.h"
 #include "base/hash.h"
 
 #include <errno.h>
@@ -51,27 +52,15 @@ static int intern_grow_slots(struct intern *t)
 /* Makes room for one more key; the table is unchanged as a set when this fails. */
 static int intern_reserve(struct intern *t, size_t key_sz)
 {
-	if (t->nr == UINT32_MAX - 1)
-		return -E2BIG;
-	if (t->bytes_cap - t->bytes_len < key_sz || t->bytes == NULL) {
-		size_t cap = MAX(t->bytes_cap * 2, t->bytes_len + key_sz + 256);
-		char *bytes = realloc(t->bytes, cap);
+	int rc;
 
-		if (bytes == NULL)
-			return -ENOMEM;
-		t->bytes = bytes;
-		t->bytes_cap = cap;
-	}
-	if (t->nr + 2 > t->ends_cap) {
-		size_t cap = MAX(t->ends_cap * 2, (size_t)64);
-		size_t *ends = reallocarray(t->ends, cap, sizeof(*ends));
-
-		if (ends == NULL)
-			return -ENOMEM;
-		t->ends = ends;
-		t->ends_cap = cap;
-		t->ends[0] = 0;
-	}
+	/* One byte more: a key of none needs an address as well. */
+	rc = ARRAY_RESERVE(t->bytes, t->bytes_cap, t->bytes_len + key_sz + 1, SIZE_MAX / 2);
+	if (rc == 0)
+		rc = ARRAY_RESERVE(t->ends, t->ends_cap, (size_t)t->nr + 2, UINT32_MAX);
+	if (rc != 0)
+		return rc;
+	t->ends[0] = 0;
 	if (((size_t)t->nr + 1) * 4 > t->nr_slots * 3)
 		return intern_grow_slots(t);
 	return 0;

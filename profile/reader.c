@@ -1,4 +1,5 @@
 #include "profile/reader.h"
+#include "base/array.h"
 #include "profile/intern.h"
 #include "profile/open.h"
 #include "profile/schema.h"
@@ -282,17 +283,9 @@ static int reader_load(
 			rc = step;
 			break;
 		}
-		if (nr == cap) {
-			size_t more = cap != 0 ? cap * 2 : 16;
-			char *grown = reallocarray(rows, more, table->row_sz);
-
-			if (grown == NULL) {
-				code = -ENOMEM;
-				break;
-			}
-			rows = grown;
-			cap = more;
-		}
+		code = array_reserve(&rows, &cap, nr + 1, UINT32_MAX, table->row_sz);
+		if (code != 0)
+			break;
 		memset(rows + nr * table->row_sz, 0, table->row_sz);
 		if (nr == UINT32_MAX - 1 ||
 		        (table->has_ids && sqlite3_column_int64(stmt, 0) != (int64_t)nr + 1))
@@ -612,15 +605,9 @@ static int add_to_group(
 	rc = intern_put(&g->keys, key, sizeof(*key), &id, &is_new);
 	if (rc != 0)
 		return rc;
-	if (id > g->cap) {
-		size_t cap = MAX(g->cap * 2, (size_t)64);
-
-		sum = reallocarray(g->sums, cap, sizeof(*sum));
-		if (sum == NULL)
-			return -ENOMEM;
-		g->sums = sum;
-		g->cap = cap;
-	}
+	rc = ARRAY_RESERVE(g->sums, g->cap, id, UINT32_MAX);
+	if (rc != 0)
+		return rc;
 	sum = &g->sums[id - 1];
 	if (is_new) {
 		*sum = *sample;

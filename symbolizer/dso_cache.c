@@ -1,5 +1,6 @@
 /* Which file is behind a mapping, and which files are the same. */
 #include "symbolizer/dso_internal.h"
+#include "base/array.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -11,7 +12,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-enum { VDSO_SZ_MAX = 1 << 18 };
+enum { VDSO_SZ_MAX = 1 << 18, NR_FILES_MAX = 1 << 20 };
 
 struct file_id {
 	uint64_t dev, ino, size, mtime_sec, mtime_nsec;
@@ -35,7 +36,7 @@ struct dso_cache {
 	struct hash64 by_file;     /* hash of a file_id to its index in files */
 	struct hash64 by_build_id; /* hash of the build ID to the dso's index in v */
 	struct root *roots;        /* owned, and each descriptor too */
-	size_t nr_roots;
+	size_t nr_roots, cap_roots;
 	struct file_id own_root;
 };
 
@@ -127,7 +128,6 @@ static int cache_root(struct dso_cache *cache, pid_t pid)
 {
 	char path[64];
 	struct stat st;
-	struct root *roots;
 	int fd;
 
 	snprintf(path, sizeof(path), "/proc/%d/root/.", (int)pid);
@@ -138,13 +138,11 @@ static int cache_root(struct dso_cache *cache, pid_t pid)
 		if (cache->roots[i].dev == st.st_dev && cache->roots[i].ino == st.st_ino)
 			return cache->roots[i].fd;
 	}
-	roots = reallocarray(cache->roots, cache->nr_roots + 1, sizeof(*roots));
-	if (roots == NULL)
+	if (ARRAY_RESERVE(cache->roots, cache->cap_roots, cache->nr_roots + 1, NR_FILES_MAX) != 0)
 		return -1;
-	cache->roots = roots;
 	fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (fd >= 0)
-		roots[cache->nr_roots++] = (struct root){st.st_dev, st.st_ino, fd};
+		cache->roots[cache->nr_roots++] = (struct root){st.st_dev, st.st_ino, fd};
 	return fd;
 }
 
@@ -260,17 +258,12 @@ static bool is_same_build(const struct dso *a, const struct dso *b)
 
 static int cache_add_file(struct dso_cache *cache, const struct file_id *id, struct dso *dso)
 {
-	if (cache->nr_files == cache->cap_files) {
-		size_t cap = cache->cap_files == 0 ? 64 : cache->cap_files * 2;
-		struct known_file *files = reallocarray(cache->files, cap, sizeof(*files));
+	int rc = ARRAY_RESERVE(cache->files, cache->cap_files, cache->nr_files + 1, NR_FILES_MAX);
 
-		if (files == NULL)
-			return -ENOMEM;
-		cache->files = files;
-		cache->cap_files = cap;
-	}
+	if (rc != 0)
+		return rc;
 	cache->files[cache->nr_files] = (struct known_file){*id, dso};
-	int rc = hash64_put(&cache->by_file, hash_bytes(id, sizeof(*id), 0), cache->nr_files);
+	rc = hash64_put(&cache->by_file, hash_bytes(id, sizeof(*id), 0), cache->nr_files);
 
 	if (rc == 0)
 		cache->nr_files++;
@@ -289,16 +282,11 @@ static int cache_add(
 		dso_free(dso);
 		dso = cache->v[*i];
 	} else {
-		if (cache->nr == cache->cap) {
-			size_t cap = cache->cap == 0 ? 64 : cache->cap * 2;
-			struct dso **v = reallocarray(cache->v, cap, sizeof(struct dso *));
+		int rc = ARRAY_RESERVE(cache->v, cache->cap, cache->nr + 1, NR_FILES_MAX);
 
-			if (v == NULL) {
-				dso_free(dso);
-				return -ENOMEM;
-			}
-			cache->v = v;
-			cache->cap = cap;
+		if (rc != 0) {
+			dso_free(dso);
+			return rc;
 		}
 		cache->v[cache->nr++] = dso;
 		/* Not being found again costs memory only. */

@@ -6,6 +6,7 @@
  * the units' ranges for the file, the functions' for each unit that an address fell into.
  */
 #include "symbolizer/dso_internal.h"
+#include "base/array.h"
 #include <dwarf.h>
 #include <elfutils/libdw.h>
 #include <libelf.h>
@@ -47,17 +48,10 @@ struct dso_dwarf {
 
 static void ranges_add(struct die_ranges *r, uint64_t start, uint64_t end, Dwarf_Off die)
 {
-	if (start >= end || start == 0 || r->nr == NR_RANGES_MAX)
+	if (start >= end || start == 0)
 		return; /* at 0: code that the linker dropped */
-	if (r->nr == r->cap) {
-		size_t cap = r->cap == 0 ? 64 : r->cap * 2;
-		struct die_range *v = reallocarray(r->v, cap, sizeof(*v));
-
-		if (v == NULL)
-			return; /* lines will be missing */
-		r->v = v;
-		r->cap = cap;
-	}
+	if (ARRAY_RESERVE(r->v, r->cap, r->nr + 1, NR_RANGES_MAX) != 0)
+		return; /* lines will be missing */
 	r->v[r->nr++] = (struct die_range){start, end, die};
 }
 
@@ -265,16 +259,8 @@ static const struct die_ranges *functions_of(struct dso_dwarf *d, Dwarf_Die *cu)
 
 	if (i != NULL)
 		return &d->seen[*i].functions;
-	if (d->nr_seen == d->cap_seen) {
-		size_t cap = d->cap_seen == 0 ? 16 : d->cap_seen * 2;
-		struct unit *seen = reallocarray(d->seen, cap, sizeof(*seen));
-
-		if (seen == NULL)
-			return NULL;
-		d->seen = seen;
-		d->cap_seen = cap;
-	}
-	if (hash64_put(&d->by_die, key, d->nr_seen) != 0)
+	if (ARRAY_RESERVE(d->seen, d->cap_seen, d->nr_seen + 1, NR_DIES_MAX) != 0 ||
+	        hash64_put(&d->by_die, key, d->nr_seen) != 0)
 		return NULL;
 	struct unit *unit = &d->seen[d->nr_seen++];
 

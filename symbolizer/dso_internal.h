@@ -27,7 +27,7 @@ struct symbol_boundary {
 struct dso_symbols {
 	struct dso_symbol *v; /* owned */
 	uint8_t *rank; /* owned; parallel to v: how little a reader wants this alias, 0 is best */
-	size_t nr, cap;
+	size_t nr, cap, cap_rank;
 	uint32_t *buckets; /* owned: by name, heads of chains through next; UINT32_MAX ends them */
 	uint32_t *next;    /* owned */
 	size_t nr_buckets;
@@ -45,7 +45,7 @@ struct dso_plt_slot {
 
 struct dso_plt {
 	struct dso_plt_slot *v; /* owned, ascending by got */
-	size_t nr;
+	size_t nr, cap;
 	char *strtab; /* owned */
 	struct plt_section {
 		uint64_t start, end, entry_sz;

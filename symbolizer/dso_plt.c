@@ -4,6 +4,7 @@
  * linker wrote them.
  */
 #include "symbolizer/dso_internal.h"
+#include "base/array.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,18 +30,17 @@ static int add_slots(struct dso_plt *plt, const struct elf_file *f, const Elf64_
         const Elf64_Sym *syms, size_t nr_syms, size_t strtab_sz)
 {
 	size_t nr = sh->sh_size / sizeof(Elf64_Rela);
-	struct dso_plt_slot *v;
 	void *data;
+	int rc;
 
 	if (sh->sh_entsize != sizeof(Elf64_Rela) || nr > NR_RELA_MAX ||
 	        elf_file_load_section(f, sh, &data) != 0)
 		return 0;
-	v = reallocarray(plt->v, plt->nr + nr + 1, sizeof(*v));
-	if (v == NULL) {
+	rc = ARRAY_RESERVE(plt->v, plt->cap, plt->nr + nr, SIZE_MAX);
+	if (rc != 0) {
 		free(data);
-		return -ENOMEM;
+		return rc;
 	}
-	plt->v = v;
 	for (size_t i = 0; i < nr; i++) {
 		const Elf64_Rela *rela = (const Elf64_Rela *)data + i;
 		uint64_t type = ELF64_R_TYPE(rela->r_info), sym = ELF64_R_SYM(rela->r_info);

@@ -6,6 +6,7 @@
  * file has.
  */
 #include "symbolizer/dso_internal.h"
+#include "base/array.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -178,23 +179,9 @@ static bool is_wanted(const Elf64_Sym *sym)
 
 static int reserve(struct dso_symbols *s, size_t n)
 {
-	struct dso_symbol *v;
-	uint8_t *rank;
+	int rc = ARRAY_RESERVE(s->v, s->cap, s->nr + n, NR_SYMBOLS_MAX);
 
-	if (s->cap - s->nr >= n)
-		return 0;
-	size_t cap = s->nr + n;
-
-	v = reallocarray(s->v, cap, sizeof(*v));
-	if (v == NULL)
-		return -ENOMEM;
-	s->v = v;
-	rank = realloc(s->rank, cap);
-	if (rank == NULL)
-		return -ENOMEM;
-	s->rank = rank;
-	s->cap = cap;
-	return 0;
+	return rc != 0 ? rc : ARRAY_RESERVE(s->rank, s->cap_rank, s->nr + n, NR_SYMBOLS_MAX);
 }
 
 /* Takes over the table's strings; *nr is how many symbols came in. */
@@ -257,7 +244,7 @@ static int add_from(struct dso_symbols *s, const struct elf_file *f, uint32_t ty
 static int unxz(const void *in, size_t in_sz, unsigned char **out, size_t *out_sz)
 {
 	lzma_stream stream = LZMA_STREAM_INIT;
-	unsigned char *data = NULL, *more;
+	unsigned char *data = NULL;
 	size_t cap = 0;
 	lzma_ret ret;
 
@@ -267,17 +254,14 @@ static int unxz(const void *in, size_t in_sz, unsigned char **out, size_t *out_s
 	stream.avail_in = in_sz;
 	do {
 		if (stream.avail_out == 0) {
-			size_t grown = cap == 0 ? 1 << 16 : cap * 2;
+			size_t used = cap;
 
-			more = grown <= DEBUGDATA_SZ_MAX ? realloc(data, grown) : NULL;
-			if (more == NULL) {
+			if (ARRAY_RESERVE(data, cap, used + (1 << 16), DEBUGDATA_SZ_MAX) != 0) {
 				ret = LZMA_MEM_ERROR;
 				break;
 			}
-			data = more;
-			stream.next_out = data + cap;
-			stream.avail_out = grown - cap;
-			cap = grown;
+			stream.next_out = data + used;
+			stream.avail_out = cap - used;
 		}
 		ret = lzma_code(&stream, LZMA_FINISH);
 	} while (ret == LZMA_OK);

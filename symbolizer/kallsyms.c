@@ -1,4 +1,5 @@
 #include "symbolizer/kallsyms.h"
+#include "base/array.h"
 #include "base/buf.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -201,15 +202,9 @@ static int add_symbol(struct parser *p, const struct line *line)
 	struct symbol sym = {.addr = line->addr};
 	int rc;
 
-	if (k->nr == k->cap) {
-		size_t cap = k->cap == 0 ? 4096 : k->cap * 2;
-		struct symbol *v = reallocarray(k->v, cap, sizeof(*v));
-
-		if (v == NULL)
-			return -ENOMEM;
-		k->v = v;
-		k->cap = cap;
-	}
+	rc = ARRAY_RESERVE(k->v, k->cap, k->nr + 1, KALLSYMS_TEXT_MAX);
+	if (rc != 0)
+		return rc;
 	rc = add_name(k, line->name, &sym.name);
 	if (rc == 0 && line->module != NULL &&
 	        (p->module == 0 || strcmp(k->names.data + p->module, line->module) != 0))

@@ -1,4 +1,5 @@
 #include "symbolizer/maps.h"
+#include "base/array.h"
 #include "base/buf.h"
 #include <ctype.h>
 #include <errno.h>
@@ -130,16 +131,10 @@ static int parse_text(struct maps *maps, char *text, size_t len, struct err *err
 		/* The file is read page by page: a process that changes its mappings meanwhile may
 		 * show one twice. What was seen first stays. */
 		if (new.nr == 0 || m.start >= new.v[new.nr - 1].end) {
-			if (new.nr == cap) {
-				size_t new_cap = cap == 0 ? 64 : cap * 2;
-				struct mapping *v = reallocarray(new.v, new_cap, sizeof(*v));
-
-				if (v == NULL) {
-					rc = err_set(err, -ENOMEM, "out of memory");
-					goto out;
-				}
-				new.v = v;
-				cap = new_cap;
+			rc = ARRAY_RESERVE(new.v, cap, new.nr + 1, MAPS_TEXT_MAX);
+			if (rc != 0) {
+				err_set(err, rc, "out of memory");
+				goto out;
 			}
 			new.v[new.nr++] = m;
 		}

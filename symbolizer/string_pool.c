@@ -1,4 +1,5 @@
 #include "symbolizer/dso_internal.h"
+#include "base/array.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,15 +26,8 @@ const char *string_pool_add(struct string_pool *pool, const char *s)
 
 	if (found != NULL && strcmp(pool->v[*found], s) == 0)
 		return pool->v[*found];
-	if (pool->nr == pool->cap) {
-		size_t cap = pool->cap == 0 ? 16 : pool->cap * 2;
-		char **v = reallocarray(pool->v, cap, sizeof(*v));
-
-		if (v == NULL)
-			return NULL;
-		pool->v = v;
-		pool->cap = cap;
-	}
+	if (ARRAY_RESERVE(pool->v, pool->cap, pool->nr + 1, UINT32_MAX) != 0)
+		return NULL;
 	copy = strdup(s);
 	if (copy == NULL)
 		return NULL;

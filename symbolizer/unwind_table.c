@@ -1,4 +1,5 @@
 #include "symbolizer/unwind_table.h"
+#include "base/array.h"
 
 #include "base/hash.h"
 #include "symbolizer/cfi.h"
@@ -40,35 +41,19 @@ struct builder {
 
 	struct hash64 cie_at; /* offset in the section to index in cies */
 	struct cie *cies;
-	size_t nr_cies, max_cies;
+	size_t nr_cies, cap_cies;
 
 	struct row *rows;
-	size_t nr_rows, max_rows;
+	size_t nr_rows, cap_rows;
 	struct range *ranges;
-	size_t nr_ranges, max_ranges;
+	size_t nr_ranges, cap_ranges;
 	size_t nr_bad_fdes;
 
 	struct unwind_rule *rules;
-	size_t nr_rules, max_rules;
+	size_t nr_rules, cap_rules;
 	uint32_t *rule_slots; /* index in rules; 0: free. nr_rule_slots is a power of two */
 	size_t nr_rule_slots;
 };
-
-/* Makes room for one more element; *array may move. */
-static int grow(void *array, size_t nr, size_t *max, size_t elem_sz)
-{
-	void **p = array, *new_p;
-	size_t new_max = *max != 0 ? *max * 2 : 256;
-
-	if (nr < *max)
-		return 0;
-	new_p = reallocarray(*p, new_max, elem_sz);
-	if (new_p == NULL)
-		return -ENOMEM;
-	*p = new_p;
-	*max = new_max;
-	return 0;
-}
 
 /* ---- the dictionary of rules --------------------------------------------------------------------
  */
@@ -120,7 +105,7 @@ static int intern_rule(struct builder *b, const struct unwind_rule *rule, uint32
 	if (*slot == 0) {
 		if (b->nr_rules > MAX_RULES)
 			return -E2BIG;
-		rc = grow(&b->rules, b->nr_rules, &b->max_rules, sizeof(*b->rules));
+		rc = ARRAY_RESERVE(b->rules, b->cap_rules, b->nr_rules + 1, UINT32_MAX);
 		if (rc != 0)
 			return rc;
 		b->rules[b->nr_rules] = *rule;
@@ -136,7 +121,7 @@ static int intern_rule(struct builder *b, const struct unwind_rule *rule, uint32
 static int add_cie(struct builder *b, const struct eh_entry *entry)
 {
 	struct cie *cie;
-	int rc = grow(&b->cies, b->nr_cies, &b->max_cies, sizeof(*b->cies));
+	int rc = ARRAY_RESERVE(b->cies, b->cap_cies, b->nr_cies + 1, UINT32_MAX);
 
 	if (rc != 0)
 		return rc;
@@ -153,7 +138,7 @@ static int add_row(void *arg, uint32_t off, const struct unwind_rule *rule)
 	int rc = intern_rule(b, rule, &index);
 
 	if (rc == 0)
-		rc = grow(&b->rows, b->nr_rows, &b->max_rows, sizeof(*b->rows));
+		rc = ARRAY_RESERVE(b->rows, b->cap_rows, b->nr_rows + 1, UINT32_MAX);
 	if (rc == 0)
 		b->rows[b->nr_rows++] = (struct row){.off = off, .rule = index};
 	return rc;
@@ -182,7 +167,7 @@ static int add_fde(struct builder *b, const struct eh_entry *entry)
 	}
 	if (rc != 0)
 		return rc;
-	rc = grow(&b->ranges, b->nr_ranges, &b->max_ranges, sizeof(*b->ranges));
+	rc = ARRAY_RESERVE(b->ranges, b->cap_ranges, b->nr_ranges + 1, UINT32_MAX);
 	if (rc != 0)
 		return rc;
 	b->ranges[b->nr_ranges] = (struct range){
@@ -271,7 +256,7 @@ static void drop_overlaps(struct builder *b)
 
 struct emitter {
 	struct unwind_table *table;
-	size_t max_rows;
+	size_t cap_rows;
 	size_t page;
 	size_t full_page; /* the last one with too many rows */
 	uint32_t rule;    /* in force at the end of what was emitted */
@@ -292,7 +277,7 @@ static int push_row(struct emitter *e, uint32_t low, uint32_t rule)
 		e->full_page = e->page;
 		return 0;
 	}
-	rc = grow(&table->rows, table->nr_rows, &e->max_rows, sizeof(*table->rows));
+	rc = ARRAY_RESERVE(table->rows, e->cap_rows, table->nr_rows + 1, UINT32_MAX);
 	if (rc != 0)
 		return rc;
 	if (page->nr == 0)
@@ -438,7 +423,7 @@ int unwind_table_build(struct unwind_table *out, const void *eh_frame, size_t eh
 		rc = err_set(err, -ENOMEM, "unwind table: out of memory");
 		goto out;
 	}
-	b.max_rules = 256;
+	b.cap_rules = 256;
 	b.nr_rules = 1;
 	rc = read_section(&b, err);
 	if (rc == 0)
