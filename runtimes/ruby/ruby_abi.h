@@ -51,12 +51,48 @@ enum {
 	NR_RUBY_CAPTURES = 5,
 };
 
+/*
+ * Where a frame's method entry is found (vm_insnhelper.c, rb_vm_frame_method_entry): an environment
+ * is ep[-2] method, ep[-1] outer environment, ep[0] flags. Only some have a method; the way to it
+ * leads outwards.
+ */
+static inline __attribute__((always_inline)) bool ruby_env_has_method(uint64_t flags)
+{
+	return (flags & (VM_ENV_FLAG_LOCAL | VM_FRAME_FLAG_BMETHOD)) != 0;
+}
+
+/* The outer environment's address, of ep[-1] (vm_core.h, VM_ENV_PREV_EP: the low bits are a mark).
+ */
+static inline __attribute__((always_inline)) uint64_t ruby_env_outer(uint64_t word)
+{
+	return word & ~3ULL;
+}
+
 /* The flags word of an object: enum ruby_value_type, value_type.h; enum imemo_type,
  * internal/imemo.h; the same from 2.7 to 4.0. */
-#define RUBY_T_IMEMO    0x1a
-#define RUBY_T_MASK     0x1f
-#define RUBY_IMEMO_SVAR 0x2000
-#define RUBY_IMEMO_MASK 0xf000
+#define RUBY_T_IMEMO     0x1a
+#define RUBY_T_MASK      0x1f
+#define RUBY_IMEMO_SHIFT 12
+#define RUBY_IMEMO_MASK  (0xf << RUBY_IMEMO_SHIFT)
+#define RUBY_IMEMO(type) (RUBY_T_IMEMO | (type) << RUBY_IMEMO_SHIFT)
+enum {
+	imemo_cref = 1,
+	imemo_svar = 2,
+	imemo_ifunc = 4,
+	imemo_ment = 6,
+	imemo_iseq = 7,
+};
+
+/*
+ * In the place of a method entry may stand what $~ and $_ of the method are in, an svar, and the
+ * entry in that, or nothing (vm_insnhelper.c, lep_svar_write; internal/imemo.h, struct vm_svar:
+ * flags, cref_or_me, ...).
+ */
+static inline __attribute__((always_inline)) bool ruby_is_svar(uint64_t flags)
+{
+	return (flags & (RUBY_T_MASK | RUBY_IMEMO_MASK)) == RUBY_IMEMO(imemo_svar);
+}
+enum { RUBY_SVAR_METHOD = 1 }; /* the svar's word that has the entry */
 
 /* ---- until when objects are the same -------------------------------------------------- */
 

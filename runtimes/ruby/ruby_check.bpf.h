@@ -43,11 +43,11 @@ SUBPROGRAM int check_frame_read(struct scratch *s, __u64 cfp)
 		}
 		if (hop == 0)
 			s->frame.flags = (__u32)flags & ~VM_ENV_FLAG_WB_REQUIRED;
-		if (flags & (VM_ENV_FLAG_LOCAL | VM_FRAME_FLAG_BMETHOD)) {
+		if (ruby_env_has_method(flags)) {
 			s->frame.method = method;
 			return 0;
 		}
-		ep = outer & ~3ULL;
+		ep = ruby_env_outer(outer);
 	}
 	s->frame.extra |= INTERP_F_EP_HOPS;
 	return 0;

@@ -3,14 +3,6 @@
 #include <errno.h>
 #include <string.h>
 
-static uint64_t word(const uint8_t *p, size_t off)
-{
-	uint64_t v;
-
-	memcpy(&v, p + off, sizeof(v));
-	return v;
-}
-
 int ruby_thread_ec(const struct runtime *rt, uint64_t th, uint64_t *ec)
 {
 	int rc;
@@ -64,11 +56,11 @@ static void read_method(const struct runtime *rt, uint64_t ep, struct interp_fra
 		}
 		if (hop == 0)
 			f->flags = (uint32_t)env[2];
-		if (env[2] & (VM_ENV_FLAG_LOCAL | VM_FRAME_FLAG_BMETHOD)) {
+		if (ruby_env_has_method(env[2])) {
 			f->method = env[0];
 			return;
 		}
-		ep = env[1] & ~3ULL;
+		ep = ruby_env_outer(env[1]);
 	}
 	f->extra |= INTERP_F_EP_HOPS;
 }
@@ -83,9 +75,9 @@ int ruby_frames_read(const struct runtime *rt, uint64_t ec, struct interp_frame 
 	rc = target_read(&rt->target, ec, buf, sizeof(buf));
 	if (rc != 0)
 		return rc;
-	stack = word(buf, l->ec.vm_stack);
-	size = word(buf, l->ec.vm_stack_size);
-	cfp = word(buf, l->ec.cfp);
+	stack = ruby_word(buf, l->ec.vm_stack);
+	size = ruby_word(buf, l->ec.vm_stack_size);
+	cfp = ruby_word(buf, l->ec.cfp);
 	if (!ruby_is_heap(stack) || size == 0 || size > 1ULL << 28)
 		return -EINVAL;
 	end = stack + size * 8;
@@ -98,11 +90,11 @@ int ruby_frames_read(const struct runtime *rt, uint64_t ec, struct interp_frame 
 		rc = target_read(&rt->target, cfp, frame, l->cfp.sz);
 		if (rc != 0)
 			return rc;
-		f.pc = word(frame, l->cfp.pc);
-		f.code = word(frame, l->cfp.iseq);
-		if (l->cfp.jit_return && word(frame, l->cfp.jit_return))
+		f.pc = ruby_word(frame, l->cfp.pc);
+		f.code = ruby_word(frame, l->cfp.iseq);
+		if (l->cfp.jit_return && ruby_word(frame, l->cfp.jit_return))
 			f.extra |= INTERP_F_JIT;
-		read_method(rt, word(frame, l->cfp.ep), &f);
+		read_method(rt, ruby_word(frame, l->cfp.ep), &f);
 		out[nr++] = f;
 	}
 	return nr;

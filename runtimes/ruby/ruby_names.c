@@ -48,22 +48,6 @@ static const char *intern_string(struct ruby_cache *c, const struct ruby_objects
 
 /* ---- reading one object --------------------------------------------------------------------- */
 
-static uint64_t word(const uint8_t *p, size_t off)
-{
-	uint64_t v;
-
-	memcpy(&v, p + off, sizeof(v));
-	return v;
-}
-
-static uint32_t half(const uint8_t *p, size_t off)
-{
-	uint32_t v;
-
-	memcpy(&v, p + off, sizeof(v));
-	return v;
-}
-
 /* An object's first words; one that was moved is where its old place says. */
 static int head_read(const struct ruby_objects *o, uint64_t addr, uint64_t head[RUBY_HEAD_WORDS])
 {
@@ -85,11 +69,11 @@ static uint32_t body_first_line(const struct ruby_layout *l, const uint8_t *body
 	uint32_t line;
 
 	if (l->iseq.first_lineno_is_value) {
-		int64_t fixnum = (int64_t)word(body, l->iseq.first_lineno);
+		int64_t fixnum = (int64_t)ruby_word(body, l->iseq.first_lineno);
 
 		return fixnum > 0 && (fixnum & 1) ? (uint32_t)(fixnum >> 1) : 0;
 	}
-	line = half(body, l->iseq.first_lineno);
+	line = ruby_half(body, l->iseq.first_lineno);
 	return line <= INT32_MAX ? line : 0;
 }
 
@@ -137,21 +121,21 @@ static int code_read(
 	rc = target_read(o->target, head[l->iseq.body / 8], body, ruby_body_sz(l));
 	if (rc != 0)
 		return rc;
-	c->type = half(body, l->iseq.type);
-	c->encoded = word(body, l->iseq.iseq_encoded);
-	c->size = half(body, l->iseq.iseq_size);
+	c->type = ruby_half(body, l->iseq.type);
+	c->encoded = ruby_word(body, l->iseq.iseq_encoded);
+	c->size = ruby_half(body, l->iseq.iseq_size);
 	c->first_line = body_first_line(l, body);
-	c->parent = word(body, l->iseq.parent_iseq);
-	c->local = word(body, l->iseq.local_iseq);
-	c->path = word(body, l->iseq.pathobj);
+	c->parent = ruby_word(body, l->iseq.parent_iseq);
+	c->local = ruby_word(body, l->iseq.local_iseq);
+	c->path = ruby_word(body, l->iseq.pathobj);
 	if (c->type > ISEQ_TYPE_PLAIN || c->size == 0 || c->size > MAX_INSNS)
 		return -EINVAL;
-	c->label = intern_string(cache, o, word(body, l->iseq.label));
+	c->label = intern_string(cache, o, ruby_word(body, l->iseq.label));
 	if (c->label == NULL)
 		return -EINVAL;
-	c->lines_entries = word(body, l->iseq.insns_body);
-	c->lines_table = word(body, l->iseq.succ_index_table);
-	c->nr_entries = half(body, l->iseq.insns_size);
+	c->lines_entries = ruby_word(body, l->iseq.insns_body);
+	c->lines_table = ruby_word(body, l->iseq.succ_index_table);
+	c->nr_entries = ruby_half(body, l->iseq.insns_size);
 	return 0;
 }
 
@@ -184,11 +168,11 @@ static int method_read(const struct ruby_objects *o, uint64_t addr, struct metho
 	int rc = head_read(o, addr, entry);
 
 	/* The kernel-side walk follows these; that in user space does not. */
-	if (rc == 0 && ruby_imemo_type(entry[0]) == imemo_svar) {
-		m->none = entry[1] == 0;
+	if (rc == 0 && ruby_is_svar(entry[0])) {
+		m->none = entry[RUBY_SVAR_METHOD] == 0;
 		if (m->none)
 			return 0;
-		rc = head_read(o, entry[1], entry);
+		rc = head_read(o, entry[RUBY_SVAR_METHOD], entry);
 	}
 	if (rc != 0)
 		return rc;

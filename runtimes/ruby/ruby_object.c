@@ -9,14 +9,6 @@ enum {
 	MAX_CLASS_VARS = 8192,
 };
 
-static uint64_t word(const uint8_t *object, size_t off)
-{
-	uint64_t v;
-
-	memcpy(&v, object + off, sizeof(v));
-	return v;
-}
-
 /* Where the object is, if a collection is just moving it. */
 static int object_find(const struct ruby_objects *o, uint64_t *value, uint64_t *flags)
 {
@@ -46,7 +38,7 @@ static int object_read(
 		rc = target_read(o->target, *value, out, OBJECT_SZ);
 	if (rc != 0)
 		return rc;
-	return ruby_type(word(out, 0)) == type ? 0 : -EINVAL;
+	return ruby_type(ruby_word(out, 0)) == type ? 0 : -EINVAL;
 }
 
 int ruby_string_read(const struct ruby_objects *o, uint64_t str, char *out)
@@ -59,13 +51,14 @@ int ruby_string_read(const struct ruby_objects *o, uint64_t str, char *out)
 	rc = object_read(o, &str, RUBY_T_STRING, s);
 	if (rc != 0)
 		return rc;
-	flags = word(s, 0);
+	flags = ruby_word(s, 0);
 	if (flags & RSTRING_NOEMBED) {
-		len = word(s, o->l->string.len);
-		addr = word(s, o->l->string.ptr);
+		len = ruby_word(s, o->l->string.len);
+		addr = ruby_word(s, o->l->string.ptr);
 	} else {
-		len = o->l->string.embed_len_in_flags ? flags >> 14 & 0x1f
-		                                      : word(s, o->l->string.len);
+		len = o->l->string.embed_len_in_flags
+		              ? flags >> RSTRING_EMBED_LEN_SHIFT & RSTRING_EMBED_LEN_MASK
+		              : ruby_word(s, o->l->string.len);
 		addr = str + o->l->string.embed;
 	}
 	len = MIN(len, (uint64_t)RUBY_MAX_NAME - 1);
@@ -89,13 +82,13 @@ int ruby_array_read(const struct ruby_objects *o, uint64_t ary, uint64_t i, uint
 	rc = object_read(o, &ary, RUBY_T_ARRAY, a);
 	if (rc != 0)
 		return rc;
-	flags = word(a, 0);
+	flags = ruby_word(a, 0);
 	if (flags & RARRAY_EMBED_FLAG) {
-		len = flags >> 15 & o->l->array.embed_len_mask;
+		len = flags >> RARRAY_EMBED_LEN_SHIFT & o->l->array.embed_len_mask;
 		addr = ary + o->l->array.embed;
 	} else {
-		len = word(a, o->l->array.len);
-		addr = word(a, o->l->array.ptr);
+		len = ruby_word(a, o->l->array.len);
+		addr = ruby_word(a, o->l->array.ptr);
 	}
 	if (i >= len)
 		return -EINVAL;
@@ -118,15 +111,14 @@ int ruby_id_read(const struct ruby_objects *o, uint64_t id, char *out)
 }
 
 /*
- * Goes over the instance variables of a class (st_table, st.c 3.1: num_entries 16, entries_start
- * 32, entries_bound 40, entries 48; an entry is {hash, key, record}, a deleted one has hash ~0).
- * visit returns true to stop. 0: stopped, -ENOENT: not.
+ * Goes over the instance variables of a class (an entry of a st_table is {hash, key, record}, a
+ * deleted one has hash ~0). visit returns true to stop. 0: stopped, -ENOENT: not.
  */
 static int class_vars_visit(const struct ruby_objects *o, uint64_t class,
         bool (*visit)(const struct ruby_objects *o, uint64_t key, uint64_t value, void *ctx),
         void *ctx)
 {
-	uint64_t ext, table, st[7], start, bound, nr, *entries;
+	uint64_t ext, table, st[ST_TABLE_SZ / 8], start, bound, nr, *entries;
 	int rc;
 
 	rc = target_read_u64(o->target, class + o->l->class.ptr, &ext);
@@ -140,17 +132,18 @@ static int class_vars_visit(const struct ruby_objects *o, uint64_t class,
 		rc = target_read(o->target, table, st, sizeof(st));
 	if (rc != 0)
 		return rc;
-	start = st[4];
-	bound = st[5];
+	start = st[ST_START / 8];
+	bound = st[ST_BOUND / 8];
 	if (start > bound || bound - start > MAX_CLASS_VARS)
 		return -EINVAL;
 	nr = bound - start;
 	if (nr == 0)
 		return -ENOENT;
-	entries = malloc(nr * 24);
+	entries = malloc(nr * ST_ENTRY_SZ);
 	if (entries == NULL)
 		return -ENOMEM;
-	rc = target_read(o->target, st[6] + start * 24, entries, nr * 24);
+	rc = target_read(
+	        o->target, st[ST_ENTRIES / 8] + start * ST_ENTRY_SZ, entries, nr * ST_ENTRY_SZ);
 	if (rc == 0) {
 		rc = -ENOENT;
 		for (uint64_t i = 0; i < nr && rc != 0; i++)

@@ -9,6 +9,7 @@
 #include "runtimes/ruby/ruby_layout.h"
 #include "runtimes/ruby/ruby_abi.h"
 #include "symbolizer/target.h"
+#include <string.h>
 
 /* enum ruby_value_type, value_type.h; the same from 2.7 to 4.0. */
 enum {
@@ -25,19 +26,21 @@ enum {
 };
 enum {
 	RSTRING_NOEMBED = 1 << 13,
+	RSTRING_EMBED_LEN_SHIFT = 14, /* of the flags, in releases that have the length there */
+	RSTRING_EMBED_LEN_MASK = 0x1f,
 	RARRAY_EMBED_FLAG = 1 << 13,
+	RARRAY_EMBED_LEN_SHIFT = 15,
 	RUBY_ID_ENTRY_UNIT =
 	        512, /* symbol.c: IDs in one array of global_symbols.ids, two words each */
 	RUBY_ID_SCOPE_SHIFT = 4,
 };
-/* enum imemo_type, internal/imemo.h. */
+/* Offsets in a st_table (st.c, 3.1): entries_start, entries_bound, entries. */
 enum {
-	imemo_env = 0,
-	imemo_cref = 1,
-	imemo_svar = 2,
-	imemo_ifunc = 4,
-	imemo_ment = 6,
-	imemo_iseq = 7
+	ST_START = 32,
+	ST_BOUND = 40,
+	ST_ENTRIES = 48,
+	ST_TABLE_SZ = 56,
+	ST_ENTRY_SZ = 24,
 };
 
 enum { RUBY_MAX_NAME = 4096 }; /* longest string that is read, with its NUL; a longer one is cut */
@@ -64,7 +67,24 @@ static inline unsigned int ruby_type(uint64_t flags)
 
 static inline int ruby_imemo_type(uint64_t flags)
 {
-	return ruby_type(flags) == RUBY_T_IMEMO ? (int)(flags >> 12 & 15) : -1;
+	return ruby_type(flags) == RUBY_T_IMEMO ? (int)(flags >> RUBY_IMEMO_SHIFT & 15) : -1;
+}
+
+/* What stands at an offset of memory that was read. */
+static inline uint64_t ruby_word(const uint8_t *p, size_t off)
+{
+	uint64_t v;
+
+	memcpy(&v, p + off, sizeof(v));
+	return v;
+}
+
+static inline uint32_t ruby_half(const uint8_t *p, size_t off)
+{
+	uint32_t v;
+
+	memcpy(&v, p + off, sizeof(v));
+	return v;
 }
 
 /* n bytes and a NUL at most; out has room for RUBY_MAX_NAME. 0 or -errno. */

@@ -7,14 +7,7 @@
 
 #include <string.h>
 
-enum {
-	HEAP_VARS_MAX = CAPTURE_MAX_TABLE * 24,
-	/* A st_table: num_entries 16, entries_start 32, entries_bound 40, entries 48. */
-	ST_TABLE_SZ = 56,
-	ST_START = 32,
-	ST_BOUND = 40,
-	ST_ENTRIES = 48,
-};
+enum { HEAP_VARS_MAX = CAPTURE_MAX_TABLE * ST_ENTRY_SZ };
 
 #define ALL_BITS  (~0ULL)
 #define WORD(off) (1U << ((off) / 8))
@@ -152,8 +145,8 @@ static void plan_code(struct assembler *as, const struct ruby_layout *l)
 	follow_moved(as, start);
 	OP(as, .code = CAPTURE_LOAD, .a = TYPE, .imm = kind_bits);
 	OP(as, .code = CAPTURE_LASTING, .imm = as->plan->lasting_mask);
-	op_if_eq(as, TYPE, RUBY_T_IMEMO | imemo_iseq << 12, iseq);
-	op_if_eq(as, TYPE, RUBY_T_IMEMO | imemo_ifunc << 12, end);
+	op_if_eq(as, TYPE, RUBY_IMEMO(imemo_iseq), iseq);
+	op_if_eq(as, TYPE, RUBY_IMEMO(imemo_ifunc), end);
 	OP(as, .code = CAPTURE_GIVE_UP);
 
 	bind(as, iseq);
@@ -192,13 +185,24 @@ static void plan_code(struct assembler *as, const struct ruby_layout *l)
 	finish(as, RUBY_CAPTURE_CODE);
 }
 
+/* Of the method entry that was read last: r[A] its definition, which is read, r[TYPE] its kind,
+ * r[D] what it has of that kind. */
+static void read_definition(struct assembler *as, const struct ruby_layout *l)
+{
+	uint32_t words = WORD(0) | WORD(l->method.body) | WORD(l->method.original_id) |
+	                 WORD(l->method.method_serial);
+
+	op_load(as, A, l->method.def);
+	op_read(as, A, 0, ruby_def_sz(l), words, RUBY_METHOD_TYPE_MASK);
+	OP(as, .code = CAPTURE_LOAD, .a = TYPE, .imm = RUBY_METHOD_TYPE_MASK);
+	op_load(as, D, l->method.body);
+}
+
 static void plan_method(struct assembler *as, const struct ruby_layout *l)
 {
 	uint32_t kind_bits = RUBY_T_MASK | RUBY_IMEMO_MASK;
 	uint32_t entry_words =
 	        WORD(l->method.def) | WORD(l->method.called_id) | WORD(l->method.owner);
-	uint32_t def_words = WORD(0) | WORD(l->method.body) | WORD(l->method.original_id) |
-	                     WORD(l->method.method_serial);
 	unsigned int start, entry, end, alias, more;
 
 	begin(as, RUBY_CAPTURE_METHOD);
@@ -212,17 +216,14 @@ static void plan_method(struct assembler *as, const struct ruby_layout *l)
 	follow_moved(as, start);
 	OP(as, .code = CAPTURE_LOAD, .a = TYPE, .imm = kind_bits);
 	OP(as, .code = CAPTURE_LASTING, .imm = as->plan->lasting_mask);
-	op_if_eq(as, TYPE, RUBY_T_IMEMO | imemo_ment << 12, entry);
-	op_if_eq(as, TYPE, RUBY_T_IMEMO | imemo_cref << 12, end);
+	op_if_eq(as, TYPE, RUBY_IMEMO(imemo_ment), entry);
+	op_if_eq(as, TYPE, RUBY_IMEMO(imemo_cref), end);
 	OP(as, .code = CAPTURE_GIVE_UP);
 
 	bind(as, entry);
-	op_load(as, A, l->method.def);
 	op_load(as, B, l->method.owner);
-	op_read(as, A, 0, ruby_def_sz(l), def_words, RUBY_METHOD_TYPE_MASK);
+	read_definition(as, l);
 	op_load(as, C, l->method.original_id);
-	OP(as, .code = CAPTURE_LOAD, .a = TYPE, .imm = RUBY_METHOD_TYPE_MASK);
-	op_load(as, D, l->method.body);
 	op_queue(as, B, RUBY_CAPTURE_CLASS);
 	op_queue(as, C, RUBY_CAPTURE_ID);
 	/* The C function behind an alias or a refined method. */
@@ -235,10 +236,7 @@ static void plan_method(struct assembler *as, const struct ruby_layout *l)
 	op_end(as);
 	bind(as, more);
 	op_read(as, D, 0, RUBY_HEAD_WORDS * 8, WORD(0) | entry_words, kind_bits);
-	op_load(as, A, l->method.def);
-	op_read(as, A, 0, ruby_def_sz(l), def_words, RUBY_METHOD_TYPE_MASK);
-	OP(as, .code = CAPTURE_LOAD, .a = TYPE, .imm = RUBY_METHOD_TYPE_MASK);
-	op_load(as, D, l->method.body);
+	read_definition(as, l);
 	OP(as, .code = CAPTURE_SUB, .a = F, .b = F, .n = E);
 	op_if_eq(as, F, 0, end);
 	op_jump(as, alias);
@@ -277,8 +275,8 @@ static void class_var(
 	op_load(as, C, ST_BOUND);
 	op_load(as, D, ST_ENTRIES);
 	OP(as, .code = CAPTURE_SUB, .a = C, .b = C, .n = B);
-	OP(as, .code = CAPTURE_SCALE, .a = C, .b = C, .n = 1, .imm = 24);
-	OP(as, .code = CAPTURE_SCALE, .a = B, .b = B, .n = 1, .imm = 24);
+	OP(as, .code = CAPTURE_SCALE, .a = C, .b = C, .n = 1, .imm = ST_ENTRY_SZ);
+	OP(as, .code = CAPTURE_SCALE, .a = B, .b = B, .n = 1, .imm = ST_ENTRY_SZ);
 	OP(as, .code = CAPTURE_ADD, .a = D, .b = D, .n = B);
 	/* Other variables of the class change without its name. */
 	OP(as, .code = CAPTURE_READ_VAR, .a = D, .b = C, .imm = HEAP_VARS_MAX,
@@ -415,15 +413,15 @@ bool ruby_plan(const struct runtime *rt, struct capture_plan *out)
 	        .len = l->string.len,
 	        .ptr = l->string.ptr,
 	        .embed = l->string.embed,
-	        .len_shift = 14,
-	        .len_mask = l->string.embed_len_in_flags ? 0x1f : 0,
+	        .len_shift = RSTRING_EMBED_LEN_SHIFT,
+	        .len_mask = l->string.embed_len_in_flags ? RSTRING_EMBED_LEN_MASK : 0,
 	};
 	out->array = (struct capture_layout){
 	        .outside = RARRAY_EMBED_FLAG,
 	        .len = l->array.len,
 	        .ptr = l->array.ptr,
 	        .embed = l->array.embed,
-	        .len_shift = 15,
+	        .len_shift = RARRAY_EMBED_LEN_SHIFT,
 	        .len_mask = l->array.embed_len_mask,
 	};
 	plan_code(&as, l);

@@ -138,18 +138,15 @@ SUBPROGRAM int ruby_method_find(struct scratch *s)
 	if (!s)
 		return INTERP_F_EP_FAULT;
 	for (int hop = 0; hop < RPROF_MAX_EP_HOPS; hop++) {
-		if (s->env[2] & (VM_ENV_FLAG_LOCAL | VM_FRAME_FLAG_BMETHOD))
+		if (ruby_env_has_method(s->env[2]))
 			return 0;
-		if (ruby_env_read(s, s->env[1] & ~3ULL, 0))
+		if (ruby_env_read(s, ruby_env_outer(s->env[1]), 0))
 			return INTERP_F_EP_FAULT;
 	}
-	return s->env[2] & (VM_ENV_FLAG_LOCAL | VM_FRAME_FLAG_BMETHOD) ? 0 : INTERP_F_EP_HOPS;
+	return ruby_env_has_method(s->env[2]) ? 0 : INTERP_F_EP_HOPS;
 }
 
-/*
- * In the place of a method entry may stand what $~ and $_ of the method are in, and the entry in
- * that (vm_insnhelper.c, lep_svar_write). Such an object is young and as new as the call, so what
- * it holds is sent in its stead.
+/* An svar (ruby_is_svar()) is young and as new as the call, so what it holds is sent in its stead.
  */
 SUBPROGRAM int ruby_svar_read(struct scratch *s)
 {
@@ -162,9 +159,8 @@ SUBPROGRAM int ruby_svar_read(struct scratch *s)
 			return -1;
 		s->svar_addr = s->env_method;
 		s->svar_method = s->env_method;
-		if ((s->env[0] & (RUBY_T_MASK | RUBY_IMEMO_MASK)) ==
-		        (RUBY_T_IMEMO | RUBY_IMEMO_SVAR))
-			s->svar_method = s->env[1];
+		if (ruby_is_svar(s->env[0]))
+			s->svar_method = s->env[RUBY_SVAR_METHOD];
 	}
 	s->frame.method = s->svar_method;
 	return 0;
@@ -209,7 +205,7 @@ SUBPROGRAM int ruby_frame_read(struct scratch *s, __u64 cfp)
 		extra |= INTERP_F_EP_FAULT;
 	} else {
 		s->frame.flags = (__u32)s->env[2] & ~VM_ENV_FLAG_WB_REQUIRED;
-		if (!(s->env[2] & (VM_ENV_FLAG_LOCAL | VM_FRAME_FLAG_BMETHOD)))
+		if (!ruby_env_has_method(s->env[2]))
 			extra |= ruby_method_find(s);
 		if (!(extra & (INTERP_F_EP_FAULT | INTERP_F_EP_HOPS)))
 			s->env_method = s->env[0];
@@ -279,7 +275,7 @@ SUBPROGRAM int ruby_look(struct scratch *s, __u32 at)
 static __always_inline void ruby_compare(struct scratch *s, const struct kept_walk *kept)
 {
 	__u64 off, size = s->frames.size, ep, env_base = s->envs.base + 16, env_size = s->envs.size;
-	__u64 flags, method, local = VM_ENV_FLAG_LOCAL | VM_FRAME_FLAG_BMETHOD;
+	__u64 flags, method;
 	__u32 at = s->base_interp, sz = ruby(s)->cfp_sz, extra;
 	const struct kept_interp *k;
 
@@ -293,12 +289,12 @@ static __always_inline void ruby_compare(struct scratch *s, const struct kept_wa
 			break;
 		flags = window_word(&s->envs, ep + 16);
 		method = window_word(&s->envs, ep);
-		if (!(flags & local)) {
-			ep = (window_word(&s->envs, ep + 8) & ~3ULL) - env_base;
+		if (!ruby_env_has_method(flags)) {
+			ep = ruby_env_outer(window_word(&s->envs, ep + 8)) - env_base;
 			if (ep >= env_size || env_size - ep < RUBY_ENV_SZ || ep & 7)
 				break;
 			method = window_word(&s->envs, ep);
-			if (!(window_word(&s->envs, ep + 16) & local))
+			if (!ruby_env_has_method(window_word(&s->envs, ep + 16)))
 				break;
 		}
 		extra = 0;
