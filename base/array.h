@@ -1,6 +1,6 @@
 /*
- * An array that grows. Its owner keeps three things, all zero for an empty array: the elements (to
- *be freed with free()), how many are in use, and how many there is room for.
+ * An array that grows. Its owner keeps three things, all zero for an empty array: the elements, to
+ * be freed with free(), how many are in use, and how many there is room for.
  *
  *	struct x *v;
  *	size_t nr, cap;

@@ -133,7 +133,7 @@ static int parse_text(struct maps *maps, char *text, size_t len, struct err *err
 		if (new.nr == 0 || m.start >= new.v[new.nr - 1].end) {
 			rc = ARRAY_RESERVE(new.v, cap, new.nr + 1, MAPS_TEXT_MAX);
 			if (rc != 0) {
-				err_set(err, rc, "out of memory");
+				rc = err_set(err, rc, "out of memory");
 				goto out;
 			}
 			new.v[new.nr++] = m;
