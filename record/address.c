@@ -103,7 +103,8 @@ static bool find_in_file(struct process *p, const struct mapping *m, struct mapp
 static void find_in_process(struct process *p, uint64_t pc, struct found *out)
 {
 	const struct mapping *m = maps_find(&p->maps, pc);
-	enum native_role role = p->ops != NULL ? p->ops->native_role(p->rt, pc) : NATIVE_PLAIN;
+	enum stitch_native_role role =
+	        p->ops != NULL ? p->ops->native_role(p->rt, pc) : STITCH_PLAIN;
 	struct mapping_info *info = NULL;
 	const char *name = NULL;
 	struct frame *outermost;
@@ -112,10 +113,10 @@ static void find_in_process(struct process *p, uint64_t pc, struct found *out)
 	out->nr = 1;
 	out->frames[0] = (struct frame){.kind = FRAME_NATIVE, .name = "[unknown]", .addr = pc};
 	/* A JIT makes its code executable and writable by turns. */
-	out->known = role == NATIVE_JIT || (m != NULL && (m->prot & MAPS_PROT_EXEC));
+	out->known = role == STITCH_JIT || (m != NULL && (m->prot & MAPS_PROT_EXEC));
 	if (!out->known)
 		return;
-	if (role != NATIVE_JIT)
+	if (role != STITCH_JIT)
 		info = process_mapping(p, m);
 	if (info == NULL || info->kind == MAPPING_JIT) {
 		out->frames[0].name = "[jit]";

@@ -300,7 +300,7 @@ static void name_interp_frames(struct held *h, bool again)
 	h->unverified = false;
 	h->inexact_line = false;
 	for (size_t i = 0; i < s->nr_interp; i++) {
-		struct interp_desc desc = {.class = INTERP_HIDDEN};
+		struct interp_desc desc = {.class = STITCH_HIDDEN};
 
 		/* Of an interpreter that nobody knows: its frames stay without names. */
 		if (h->ops == NULL) {
@@ -315,7 +315,7 @@ static void name_interp_frames(struct held *h, bool again)
 		        (struct stitch_interp){.class = desc.class, .ends_run = desc.ends_run};
 		if (!again)
 			h->infos[i] = (struct interp_info){0};
-		if (desc.class == INTERP_HIDDEN)
+		if (desc.class == STITCH_HIDDEN)
 			continue;
 		name_frame(h, i, &unsent, again);
 		h->interps[i].func_addr = h->infos[i].func_addr;
@@ -324,7 +324,7 @@ static void name_interp_frames(struct held *h, bool again)
 		/* A frame that is not shown still is a frame to the stitcher, and may itself be a
 		 * body whose next frame is not shown (vm_backtrace.c,
 		 * rb_ec_partial_backtrace_object, skip_next_frame, v3_4_0). */
-		if (desc.class == INTERP_CODE) {
+		if (desc.class == STITCH_CODE) {
 			if (skip)
 				stand_for(body, &h->infos[i].frame);
 			else

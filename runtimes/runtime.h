@@ -17,31 +17,18 @@
 #include "symbolizer/dso.h"
 #include "symbolizer/frame.h"
 #include "symbolizer/maps.h"
+#include "symbolizer/stitch.h"
 #include "symbolizer/target.h"
 
 struct runtime; /* one attached process; each runtime has its own */
 
 /* What an interpreter frame is to the stitcher. */
-enum interp_class {
-	INTERP_CODE,   /* a method or block in the interpreter's language */
-	INTERP_C,      /* a C function called as a method */
-	INTERP_HIDDEN, /* a frame that the interpreter pushes for itself and does not show */
-};
-
 struct interp_desc {
-	uint8_t class;  /* enum interp_class */
-	uint8_t c_call; /* class INTERP_HIDDEN only: a C function was called for it (a block written
+	uint8_t class;  /* enum stitch_interp_class */
+	uint8_t c_call; /* class STITCH_HIDDEN only: a C function was called for it (a block written
 	                   in C) */
 	uint8_t ends_run; /* an activation of the interpreter loop begins with this frame (FINISH,
 	                     by the exact rule) */
-};
-
-/* What a native frame is to the stitcher. */
-enum native_role {
-	NATIVE_PLAIN = 0,
-	NATIVE_ENTRY, /* the function whose every activation runs the interpreter once (vm_exec) */
-	NATIVE_LOOP,  /* the interpreter's loop below it (vm_exec_core) */
-	NATIVE_JIT,   /* code of the JIT */
 };
 
 enum {
@@ -105,8 +92,8 @@ struct runtime_ops {
 	void (*resolve)(struct runtime *rt, const struct interp_frame *f, bool leaf,
 	        const struct interp_moment *when, struct interp_info *out);
 
-	/* pc: an address in the process. */
-	enum native_role (*native_role)(const struct runtime *rt, uint64_t pc);
+	/* What the code at pc, an address in the process, is to the stitcher. */
+	enum stitch_native_role (*native_role)(const struct runtime *rt, uint64_t pc);
 	/* What the code at pc is called by its role ("vm_exec_core"), for files without symbols;
 	 * NULL: no role. May itself be NULL. */
 	const char *(*native_name)(const struct runtime *rt, uint64_t pc);

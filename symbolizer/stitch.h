@@ -3,7 +3,7 @@
  * order. A pure function over flat lists; it knows no interpreter by name.
  *
  * What it rests on (CRuby, all releases): an interpreter loop is entered through one native
- * function (vm_exec, NATIVE_ENTRY here), and each activation of it runs exactly one run of
+ * function (vm_exec, STITCH_ENTRY here), and each activation of it runs exactly one run of
  * interpreter frames, whose outermost frame is marked (VM_FRAME_FLAG_FINISH, ends_run here). So the
  * n-th activation from the root owns the n-th run from the root, whatever stands between. Within a
  * run all frames of the language are outside of the C functions that they called: the native frames
@@ -22,11 +22,12 @@
 #include "base/base.h"
 #include <stdbool.h>
 
-enum stitch_native_role { /* the same numbers as enum native_role of runtimes/runtime.h */
+/* What a native frame is. */
+enum stitch_native_role {
 	STITCH_PLAIN = 0,
-	STITCH_ENTRY = 1, /* each activation runs the interpreter once */
-	STITCH_LOOP = 2,  /* the interpreter's loop, below its entry */
-	STITCH_JIT = 3,
+	STITCH_ENTRY, /* the function whose every activation runs the interpreter once (vm_exec) */
+	STITCH_LOOP,  /* the interpreter's loop below it (vm_exec_core) */
+	STITCH_JIT,   /* code of the JIT */
 };
 
 struct stitch_native {
@@ -37,10 +38,11 @@ struct stitch_native {
 	bool enters_gc;     /* the function sets the garbage collector going: see gc_place.h */
 };
 
-enum stitch_interp_class { /* the same numbers as enum interp_class */
-	STITCH_CODE = 0,
-	STITCH_C = 1,
-	STITCH_HIDDEN = 2,
+/* What an interpreter frame is. */
+enum stitch_interp_class {
+	STITCH_CODE = 0, /* a method or block in the interpreter's language */
+	STITCH_C,        /* a C function called as a method */
+	STITCH_HIDDEN,   /* a frame that the interpreter pushes for itself and does not show */
 };
 
 struct stitch_interp {

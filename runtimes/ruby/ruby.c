@@ -27,26 +27,26 @@ static bool in_ranges(const struct ruby_range *r, size_t nr, uint64_t pc)
 	return false;
 }
 
-static enum native_role ruby_native_role(const struct runtime *rt, uint64_t pc)
+static enum stitch_native_role ruby_native_role(const struct runtime *rt, uint64_t pc)
 {
 	const struct ruby_proc *p = &rt->proc;
 
 	if ((pc >= p->vm_exec_lo && pc < p->vm_exec_hi) ||
 	        in_ranges(rt->exec_cold, rt->nr_exec_cold, pc))
-		return NATIVE_ENTRY;
+		return STITCH_ENTRY;
 	if ((pc >= p->vm_core_lo && pc < p->vm_core_hi) ||
 	        in_ranges(rt->core_cold, rt->nr_core_cold, pc))
-		return NATIVE_LOOP;
-	return in_ranges(rt->jit, rt->nr_jit, pc) ? NATIVE_JIT : NATIVE_PLAIN;
+		return STITCH_LOOP;
+	return in_ranges(rt->jit, rt->nr_jit, pc) ? STITCH_JIT : STITCH_PLAIN;
 }
 
 /* The interpreter's loop has no symbol in any distribution's build, its entry none since 3.3. */
 static const char *ruby_native_name(const struct runtime *rt, uint64_t pc)
 {
 	switch (ruby_native_role(rt, pc)) {
-	case NATIVE_ENTRY:
+	case STITCH_ENTRY:
 		return "rb_vm_exec";
-	case NATIVE_LOOP:
+	case STITCH_LOOP:
 		return "vm_exec_core";
 	default:
 		return NULL;

@@ -216,7 +216,7 @@ void ruby_frame_class(
         const struct runtime *rt, const struct interp_frame *f, struct interp_desc *out)
 {
 	uint32_t magic = f->flags & VM_FRAME_MAGIC_MASK;
-	struct interp_desc d = {.class = INTERP_HIDDEN};
+	struct interp_desc d = {.class = STITCH_HIDDEN};
 	/* YJIT of 3.1 pushes methods without writing their pc, which is what a C function's frame
 	 * left there until the first call (yjit_codegen.c, gen_send_iseq, v3_1_0). The other frames
 	 * are pushed with the pc of their first instruction. A C function that is called by
@@ -224,15 +224,15 @@ void ruby_frame_class(
 	bool runs = f->pc != 0 || magic == VM_FRAME_MAGIC_METHOD || magic == VM_FRAME_MAGIC_BLOCK;
 
 	if (f->extra & INTERP_F_EP_FAULT && f->flags == 0)
-		d.class = f->code != 0 && f->pc != 0 ? INTERP_CODE : INTERP_HIDDEN;
+		d.class = f->code != 0 && f->pc != 0 ? STITCH_CODE : STITCH_HIDDEN;
 	else if (magic == VM_FRAME_MAGIC_CFUNC)
-		d.class = INTERP_C;
+		d.class = STITCH_C;
 	else if (magic == VM_FRAME_MAGIC_IFUNC)
 		d.c_call = 1;
 	else if (magic == VM_FRAME_MAGIC_TOP && f->pc == 0)
 		d.c_call = 1;
 	else if (magic != VM_FRAME_MAGIC_DUMMY && f->code != 0 && runs)
-		d.class = INTERP_CODE;
+		d.class = STITCH_CODE;
 	/* rb_vm_call_cfunc and the dummy frames carry FINISH without an activation of vm_exec. */
 	d.ends_run = (f->flags & VM_FRAME_FLAG_FINISH) && magic != VM_FRAME_MAGIC_DUMMY && runs;
 	*out = d;

@@ -227,7 +227,7 @@ static void check_stack(struct program *p)
 			in_hit = strcmp(info.frame.name, "Object#hit") != 0;
 			continue;
 		}
-		if (desc.class == INTERP_HIDDEN)
+		if (desc.class == STITCH_HIDDEN)
 			continue;
 		if (loc == p->nr_locs) {
 			TAP_FAIL(
@@ -241,15 +241,15 @@ static void check_stack(struct program *p)
 		if (!label_agrees(&info, l->label))
 			TAP_FAIL("%s: frame %zu is %s, not %s", p->expected, loc, info.frame.name,
 			        l->label);
-		if (desc.class == INTERP_CODE &&
+		if (desc.class == STITCH_CODE &&
 		        (info.frame.line != l->line || info.frame.path == NULL ||
 		                strcmp(info.frame.path, l->path) != 0))
 			TAP_FAIL("%s: frame %zu (%s) is at %s:%u, not %s:%u", p->expected, loc,
 			        l->label, info.frame.path ? info.frame.path : "-", info.frame.line,
 			        l->path, l->line);
-		if (desc.class == INTERP_C)
+		if (desc.class == STITCH_C)
 			CHECK(info.func_addr != 0 && info.frame.path == NULL);
-		CHECK((desc.class == INTERP_C) == (info.frame.kind == FRAME_INTERP_C));
+		CHECK((desc.class == STITCH_C) == (info.frame.kind == FRAME_INTERP_C));
 		loc++;
 	}
 	if (loc != p->nr_locs)
@@ -438,9 +438,9 @@ static void check_facts(const char *const *ruby)
 	ruby_runtime.walker_config(p.rt, &proc);
 	CHECK_EQ(proc.ec_source, RUBY_EC_TP_OFFSET);
 	CHECK(proc.tp_off < 0);
-	CHECK_EQ(ruby_runtime.native_role(p.rt, proc.vm_exec_lo), NATIVE_ENTRY);
-	CHECK_EQ(ruby_runtime.native_role(p.rt, proc.vm_core_lo), NATIVE_LOOP);
-	CHECK_EQ(ruby_runtime.native_role(p.rt, p.rt->bias), NATIVE_PLAIN);
+	CHECK_EQ(ruby_runtime.native_role(p.rt, proc.vm_exec_lo), STITCH_ENTRY);
+	CHECK_EQ(ruby_runtime.native_role(p.rt, proc.vm_core_lo), STITCH_LOOP);
+	CHECK_EQ(ruby_runtime.native_role(p.rt, p.rt->bias), STITCH_PLAIN);
 	/* 3.1 exports what was found without it. */
 	if (dso_find_symbol(p.rt->dso, "rb_vm_exec") != NULL) {
 		sym = dso_find_symbol(p.rt->dso, "rb_vm_exec")->vaddr;

@@ -81,7 +81,7 @@ static void toy_captured(struct runtime *rt, const struct rprof_capture *capture
 static void toy_frame_class(
         const struct runtime *rt, const struct interp_frame *f, struct interp_desc *out)
 {
-	*out = (struct interp_desc){.class = INTERP_CODE, .ends_run = 1};
+	*out = (struct interp_desc){.class = STITCH_CODE, .ends_run = 1};
 }
 
 static void toy_resolve(struct runtime *rt, const struct interp_frame *f, bool leaf,
@@ -99,9 +99,9 @@ static void toy_resolve(struct runtime *rt, const struct interp_frame *f, bool l
 	}
 }
 
-static enum native_role toy_native_role(const struct runtime *rt, uint64_t pc)
+static enum stitch_native_role toy_native_role(const struct runtime *rt, uint64_t pc)
 {
-	return pc >= rt->call_lo && pc < rt->call_hi ? NATIVE_ENTRY : NATIVE_PLAIN;
+	return pc >= rt->call_lo && pc < rt->call_hi ? STITCH_ENTRY : STITCH_PLAIN;
 }
 
 static const struct dso *toy_dso(const struct runtime *rt)
