@@ -396,7 +396,7 @@ static void show_progress(struct recorder *r, bool tty)
 	kernel_stats(r->kernel, &ss);
 	fprintf(stderr,
 	        "%srprof: %5.1f s  %" PRIu64 " samples  %" PRIu64 " threads  %" PRIu64 " lost%s",
-	        tty ? "\r" : "", seconds, ss.samples, ps.threads, ss.lost + ss.missed,
+	        tty ? "\r" : "", seconds, ss.samples, ps.stored.threads, ss.lost + ss.missed,
 	        tty ? "  (^C ends)\033[K" : "\n");
 	fflush(stderr);
 	r->progress_open = tty;

@@ -10,7 +10,7 @@ static double share(uint64_t part, uint64_t whole)
 }
 
 /* The reasons of one outcome's stacks: "fiber-switch 3, no-cfi 2". */
-static void print_reasons(const struct pipeline_stats *p, bool transient, FILE *out)
+static void print_reasons(const struct store_stats *p, bool transient, FILE *out)
 {
 	const char *sep = " (";
 
@@ -26,7 +26,7 @@ static void print_reasons(const struct pipeline_stats *p, bool transient, FILE *
 		fputs(")", out);
 }
 
-static void print_outcome(const struct pipeline_stats *p, enum stack_outcome outcome, FILE *out)
+static void print_outcome(const struct store_stats *p, enum stack_outcome outcome, FILE *out)
 {
 	fprintf(out, "  %-10s %6.2f %%  %" PRIu64, stack_outcome_name(outcome),
 	        share(p->outcome[outcome], p->samples), p->outcome[outcome]);
@@ -36,7 +36,7 @@ static void print_outcome(const struct pipeline_stats *p, enum stack_outcome out
 }
 
 /* What marks mean that are on more than a few stacks. */
-static void print_meanings(const struct pipeline_stats *p, FILE *out)
+static void print_meanings(const struct store_stats *p, FILE *out)
 {
 	double part = share(p->outcome[STACK_NO_CONTEXT], p->samples);
 	struct buf b;
@@ -62,7 +62,7 @@ static void print_meanings(const struct pipeline_stats *p, FILE *out)
 
 void summary_print(const struct summary *s, FILE *out)
 {
-	const struct pipeline_stats *p = &s->pipeline;
+	const struct store_stats *p = &s->pipeline.stored;
 	const struct kernel_stats *ss = &s->kernel;
 	double seconds = (double)s->duration_ns / 1e9;
 
@@ -83,9 +83,9 @@ void summary_print(const struct summary *s, FILE *out)
 	        ss->lost + ss->missed, ss->lost, ss->missed);
 	if (s->table_losses != 0)
 		fprintf(out, "  libraries without unwind tables: the tables are full\n");
-	if (p->bad_records + ss->bad_records != 0)
+	if (s->pipeline.bad_records + ss->bad_records != 0)
 		fprintf(out, "  records that were not understood: %" PRIu64 "\n",
-		        p->bad_records + ss->bad_records);
+		        s->pipeline.bad_records + ss->bad_records);
 	fprintf(out, "cost: rprof %.2f %% of one CPU", share(s->own_cpu_ns, s->duration_ns));
 	if (ss->bpf_runs != 0)
 		fprintf(out, ", in the kernel %.2f %% (%.1f us a sample)",
@@ -104,7 +104,7 @@ void summary_print(const struct summary *s, FILE *out)
 
 void summary_print_json(const struct summary *s, FILE *out)
 {
-	const struct pipeline_stats *p = &s->pipeline;
+	const struct store_stats *p = &s->pipeline.stored;
 	const struct kernel_stats *ss = &s->kernel;
 	const char *sep = "";
 	struct buf path;
@@ -138,8 +138,8 @@ void summary_print_json(const struct summary *s, FILE *out)
 	        ",\"verified_instructions\":{\"cpu\":%u,\"syscall\":%u}",
 	        ss->lost, ss->missed, s->table_losses, s->own_cpu_ns, ss->bpf_ns, ss->bpf_runs,
 	        ss->reads, ss->lookups, ss->ring_bytes, ss->wakeups, ss->captures, ss->looked_at,
-	        ss->unsent, ss->longest_ns, p->bad_records + ss->bad_records, ss->verified_cpu,
-	        ss->verified_syscall);
+	        ss->unsent, ss->longest_ns, s->pipeline.bad_records + ss->bad_records,
+	        ss->verified_cpu, ss->verified_syscall);
 #ifdef RPROF_CHECK
 	fprintf(out,
 	        ",\"walks_compared\":%" PRIu64 ",\"frames_compared\":%" PRIu64

@@ -1,24 +1,22 @@
 /*
- * From a record of the kernel side to a sample of the recording: name the frames, stitch them,
- * store the stack.
+ * The path of one sample: from a record of the kernel side to a sample of the recording. What each
+ * step does is in a file of its own: names (namer.h), native addresses (address.h), the stack
+ * (stack.h), the recording (store.h).
  */
 #ifndef RECORD_PIPELINE_H
 #define RECORD_PIPELINE_H
 
 #include "base/err.h"
 #include "bpf/abi.h"
-#include "record/process.h"
 #include "profile/recording.h"
+#include "record/process.h"
+#include "record/store.h"
 #include "symbolizer/kallsyms.h"
 
 struct pipeline;
 
 struct pipeline_stats {
-	uint64_t samples;
-	uint64_t outcome[8];        /* by enum stack_outcome */
-	uint64_t reason[32];        /* by enum stack_reason, of stacks that are not exact */
-	struct stack_cuts cuts[32]; /* likewise; borrowed from the processes' files */
-	uint64_t threads;
+	struct store_stats stored;
 	uint64_t bad_records; /* of no known process, or without memory for them */
 };
 
@@ -33,12 +31,12 @@ int pipeline_add_process(struct pipeline *pl, struct process *p, struct err *err
 /* What names an object of an interpreter, for the samples that follow. */
 void pipeline_capture(struct pipeline *pl, const struct rprof_capture *capture, size_t size);
 /*
- * Names the frames of a sample that is whole (kept_walks_expand()), stitches and stores it. The
- * first samples may have to wait until it is learnt how to place their frames. The mappings of a
- * process are read again when a native address lies in none that is known: its generation tells.
+ * Stores a sample that is whole (kept_walks_expand()), now or later: it may have to wait for names,
+ * and the first samples until it is learnt how to place their frames. The mappings of a process are
+ * read again when a native address lies in none that is known: its generation tells.
  */
 void pipeline_add(struct pipeline *pl, const struct rprof_sample *sample, size_t size);
-/* Stores what waits: there is nothing more to learn from. */
+/* Stores what waits: nothing more will come. */
 void pipeline_flush(struct pipeline *pl);
 void pipeline_stats(const struct pipeline *pl, struct pipeline_stats *out);
 

@@ -1,0 +1,232 @@
+#include "record/store.h"
+
+#include "base/hash.h"
+#include "record/syscalls.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A frame of the interpreter that the recording has, known by its strings' addresses. */
+struct seen_frame {
+	struct frame frame;
+	uint32_t id;
+};
+
+struct store {
+	struct recording *rec;
+	uint64_t period_ns;
+	uint32_t cpu_trigger;
+	struct hash64 syscall_triggers; /* number -> frame id << 32 | trigger id */
+	struct hash64 threads;          /* pid << 32 | tid -> id */
+	struct hash64 by_frame;         /* hash of a frame -> index in seen */
+	struct seen_frame *seen;        /* owned */
+	size_t nr_seen, cap_seen;
+	uint32_t *ids; /* of one stack's frames, root first; owned */
+	size_t nr_ids, cap_ids;
+	struct store_stats stats;
+};
+
+int store_new(struct recording *rec, uint32_t rate_hz, struct store **out, struct err *err)
+{
+	struct store *st = calloc(1, sizeof(*st));
+	int rc = 0;
+
+	if (st == NULL)
+		return err_set(err, -ENOMEM, "out of memory");
+	st->rec = rec;
+	st->period_ns = rate_hz != 0 ? 1000000000ULL / rate_hz : 0;
+	hash64_init(&st->syscall_triggers);
+	hash64_init(&st->threads);
+	hash64_init(&st->by_frame);
+	if (rate_hz != 0)
+		rc = recording_add_trigger(rec, "cpu", "ns", &st->cpu_trigger);
+	if (rc != 0) {
+		store_free(st);
+		return err_set(err, rc, "the recording does not take its first trigger");
+	}
+	*out = st;
+	return 0;
+}
+
+void store_free(struct store *st)
+{
+	if (st == NULL)
+		return;
+	hash64_release(&st->syscall_triggers);
+	hash64_release(&st->threads);
+	hash64_release(&st->by_frame);
+	free(st->seen);
+	free(st->ids);
+	free(st);
+}
+
+/* ---- frames -------------------------------------------------------------------------------- */
+
+/* That it is known saves time and nothing else. */
+static void remember_frame(struct store *st, uint64_t key, const struct frame *f, uint32_t id)
+{
+	if (st->nr_seen == st->cap_seen) {
+		size_t cap = st->cap_seen != 0 ? st->cap_seen * 2 : 256;
+		struct seen_frame *seen = reallocarray(st->seen, cap, sizeof(*seen));
+
+		if (seen == NULL)
+			return;
+		st->seen = seen;
+		st->cap_seen = cap;
+	}
+	if (hash64_put(&st->by_frame, key, st->nr_seen) == 0)
+		st->seen[st->nr_seen++] = (struct seen_frame){*f, id};
+}
+
+/* The recording would compare the frame's strings each time. */
+static int frame_id(struct store *st, const struct frame *f, uint32_t *id)
+{
+	uint64_t key = hash_bytes(f, sizeof(*f), 0);
+	const uint64_t *found = hash64_find(&st->by_frame, key);
+	int rc;
+
+	if (found != NULL && memcmp(&st->seen[*found].frame, f, sizeof(*f)) == 0) {
+		*id = st->seen[*found].id;
+		return 0;
+	}
+	rc = recording_intern_frame(st->rec, f, id);
+	if (rc == 0 && found == NULL)
+		remember_frame(st, key, f, *id);
+	return rc;
+}
+
+/* Room for all frames of a stack, and one more. */
+static int reserve(struct store *st, size_t nr)
+{
+	uint32_t *ids;
+
+	if (nr + 1 <= st->cap_ids)
+		return 0;
+	nr = MAX(nr + 1, st->cap_ids * 2);
+	ids = reallocarray(st->ids, nr, sizeof(*ids));
+	if (ids == NULL)
+		return -ENOMEM;
+	st->ids = ids;
+	st->cap_ids = nr;
+	return 0;
+}
+
+/* Fills st->ids. */
+static int frame_ids(struct store *st, const struct stack *stack)
+{
+	int rc = reserve(st, stack->nr_frames);
+
+	st->nr_ids = stack->nr_frames;
+	for (size_t i = 0; i < stack->nr_frames && rc == 0; i++) {
+		const struct stack_frame *f = &stack->frames[i];
+
+		if (f->id == NULL)
+			rc = frame_id(st, f->frame, &st->ids[i]);
+		else if (*f->id == 0)
+			rc = recording_intern_frame(st->rec, f->frame, f->id);
+		if (f->id != NULL)
+			st->ids[i] = *f->id;
+	}
+	return rc;
+}
+
+/* ---- threads and triggers -------------------------------------------------------------------- */
+
+static int thread_id(struct store *st, const struct rprof_sample *s,
+        const struct store_thread *thread, uint32_t *id)
+{
+	uint64_t key = (uint64_t)s->tgid << 32 | s->tid;
+	const uint64_t *found = hash64_find(&st->threads, key);
+	char comm[sizeof(s->comm) + 1] = "";
+	int rc;
+
+	if (found != NULL && thread->runtime_name == NULL) {
+		*id = (uint32_t)*found;
+		return 0;
+	}
+	memcpy(comm, s->comm, sizeof(s->comm));
+	rc = recording_add_thread(st->rec, thread->process, (int)s->tid, comm,
+	        thread->runtime_name != NULL ? thread->runtime_name : "", id);
+	if (rc != 0 || found != NULL)
+		return rc;
+	rc = hash64_put(&st->threads, key, *id);
+	st->stats.threads += rc == 0;
+	return rc;
+}
+
+/* Of a system call: its trigger, and the frame that stands for it. */
+static int syscall_ids(struct store *st, uint32_t number, uint32_t *trigger, uint32_t *frame)
+{
+	const uint64_t *found = hash64_find(&st->syscall_triggers, number);
+	const char *known = syscall_name(number);
+	char name[64], unknown[32];
+	struct frame f = {
+	        .kind = FRAME_KERNEL, .role = ROLE_SYSCALL, .library = "[kernel]", .name = known};
+	int rc;
+
+	if (found != NULL) {
+		*trigger = (uint32_t)*found;
+		*frame = (uint32_t)(*found >> 32);
+		return 0;
+	}
+	snprintf(unknown, sizeof(unknown), "%u", number);
+	snprintf(name, sizeof(name), "syscall:%s", known != NULL ? known : unknown);
+	if (known == NULL) {
+		snprintf(unknown, sizeof(unknown), "syscall_%u", number);
+		f.name = unknown;
+	}
+	rc = recording_add_trigger(st->rec, name, "calls", trigger);
+	if (rc == 0)
+		rc = recording_intern_frame(st->rec, &f, frame);
+	if (rc == 0)
+		rc = hash64_put(&st->syscall_triggers, number, (uint64_t)*frame << 32 | *trigger);
+	return rc;
+}
+
+/* ---- samples ----------------------------------------------------------------------------------
+ */
+
+static void count(struct store *st, const struct stack *stack)
+{
+	st->stats.samples++;
+	st->stats.outcome[stack->outcome & 7]++;
+	if (stack->reason == REASON_NONE)
+		return;
+	st->stats.reason[stack->reason & 31]++;
+	stack_cuts_add(&st->stats.cuts[stack->reason & 31], stack->cut_library, 1);
+}
+
+int store_add(struct store *st, const struct rprof_sample *s, const struct store_thread *thread,
+        const struct stack *stack)
+{
+	struct recording_sample out = {
+	        .time_ns = s->time_ns,
+	        .trigger = st->cpu_trigger,
+	        .weight = st->period_ns,
+	        .outcome = stack->outcome,
+	        .reason = stack->reason,
+	};
+	int rc = thread_id(st, s, thread, &out.thread);
+
+	if (rc == 0)
+		rc = frame_ids(st, stack);
+	if (rc == 0 && s->trigger == TRIGGER_SYSCALL) {
+		out.weight = 1;
+		rc = syscall_ids(st, s->syscall, &out.trigger, &st->ids[st->nr_ids]);
+		st->nr_ids += rc == 0;
+	}
+	if (rc == 0)
+		rc = recording_intern_stack(st->rec, st->ids, st->nr_ids, &out.stack);
+	if (rc == 0)
+		rc = recording_add_sample(st->rec, &out);
+	if (rc == 0)
+		count(st, stack);
+	return rc;
+}
+
+const struct store_stats *store_stats(const struct store *st)
+{
+	return &st->stats;
+}
