@@ -33,6 +33,10 @@ const volatile __u64 rp_pidns_ino; /* of rprof: processes are named as it names 
 /* How many walks are kept, less one: a power of two less one. A walk's slot is tid & this. */
 const volatile __u32 rp_kept_mask;
 
+/* Set by user space at any time: from then on (CLOCK_MONOTONIC) nothing is sampled, whether user
+ * space gets a processor then or not. 0: no end. */
+volatile __u64 rp_end_ns;
+
 #ifdef RPROF_CHECK
 /* Which check of the fast walk is left out, to see that the comparison sees it. */
 enum { CHECKED_OBJECTS = 32 }; /* known ones that are captured all the same in one run */
@@ -305,9 +309,10 @@ struct {
 	__type(value, struct scratch);
 } rp_scratch SEC(".maps");
 
+enum { RING_SZ = 4 << 20 };
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 4 << 20);
+	__uint(max_entries, RING_SZ);
 } rp_ring SEC(".maps");
 
 struct {
@@ -361,6 +366,8 @@ static __always_inline void count(__u32 counter)
 
 /* Bytes in the ring buffer for which user space is woken. */
 enum { RING_WAKE_SZ = 1 << 19 };
+/* With less room than this no walk is begun. */
+enum { RING_SPARE_SZ = 1 << 14 };
 
 __u64 rp_woken_at; /* how much had been put into the ring buffer then */
 
@@ -377,6 +384,12 @@ static __always_inline bool ring_fills(void)
 		return false;
 	rp_woken_at = end;
 	return true;
+}
+
+/* Has room for no more than a few records: they would only be lost. */
+static __always_inline bool ring_is_full(void)
+{
+	return bpf_ringbuf_query(&rp_ring, BPF_RB_AVAIL_DATA) > RING_SZ - RING_SPARE_SZ;
 }
 
 /* Appends a word to the record; the limits of the walks keep pos below RECORD_WORDS. */

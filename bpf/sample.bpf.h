@@ -19,12 +19,23 @@ struct sample_origin {
 	struct unwind_state leaf; /* the user registers */
 };
 
-/* What runs before anything is copied: is this a process that we record? */
+/* What runs before anything is copied: do we still record, and this process? */
 static __always_inline struct rprof_proc *sampled_process(struct bpf_pidns_info *ids)
 {
+	struct rprof_proc *proc;
+
+	if (rp_end_ns != 0 && bpf_ktime_get_ns() >= rp_end_ns)
+		return NULL;
 	if (!current_ids(ids))
 		return NULL;
-	return bpf_map_lookup_elem(&rp_procs, &ids->tgid);
+	proc = bpf_map_lookup_elem(&rp_procs, &ids->tgid);
+	/* A walk for nothing would take time from the program, and from who is to empty the buffer,
+	 * just when it is short. */
+	if (proc && ring_is_full()) {
+		count(COUNTER_LOST_RING);
+		return NULL;
+	}
+	return proc;
 }
 
 static __always_inline void kernel_walk(struct scratch *s, void *ctx)

@@ -4,6 +4,7 @@
 #include "record/pipeline.h"
 #include "record/process.h"
 #include "record/kernel.h"
+#include "record/priority.h"
 #include "cli/summary.h"
 #include "record/unsampled.h"
 
@@ -24,8 +25,11 @@
 enum {
 	DRAIN_MS = 100,
 	COMMIT_MS = 1000,
-	ROUND_MS = 50,   /* so long at most records are taken before something else is looked at */
-	BOOT_TRIES = 40, /* of 50 ms: a Ruby that has just been started has no VM yet */
+	ROUND_MS = 50, /* so long at most records are taken before something else is looked at */
+	RAISED_ROUND_MS = 10, /* with a raised priority */
+	RAISED_REST_MS = 3 * RAISED_ROUND_MS,
+	FINISH_MS = 2000, /* for what is in the buffer at the end */
+	BOOT_TRIES = 40,  /* of 50 ms: a Ruby that has just been started has no VM yet */
 	DEFAULT_RATE_HZ = 99,
 	MAX_RECORDED = 256, /* processes in one recording */
 	LARGE_SZ = 1 << 20, /* memory that goes back to the kernel when it is freed */
@@ -50,8 +54,11 @@ struct recorder {
 	struct kallsyms *kallsyms;
 	struct kernel *kernel;
 	struct pipeline *pipeline;
+	struct priority priority;
 	uint64_t round_end_ns; /* of the records that are taken now */
+	bool finishing;        /* who wants to stop is obeyed already */
 	uint64_t start_ns, table_losses;
+	uint64_t unread; /* samples that were in the buffer when the time to end was over */
 	bool progress_open;
 };
 
@@ -348,31 +355,81 @@ static void on_mapped(void *ctx, int pid)
 	tell_kernel(r);
 }
 
-static bool on_sample(void *ctx, const struct rprof_sample *sample, size_t size)
+static void on_sample(void *ctx, const struct rprof_sample *sample, size_t size)
 {
 	struct recorder *r = ctx;
 
 	pipeline_add(r->pipeline, sample, size);
 	/* At once: until then the kernel side cuts each walk there. */
 	tell_kernel(r);
-	return now_ns() < r->round_end_ns;
 }
 
-static bool on_capture(void *ctx, const struct rprof_capture *capture, size_t size)
+static void on_capture(void *ctx, const struct rprof_capture *capture, size_t size)
 {
 	struct recorder *r = ctx;
 
 	pipeline_capture(r->pipeline, capture, size);
-	return now_ns() < r->round_end_ns;
+}
+
+static bool more_records(void *ctx)
+{
+	const struct recorder *r = ctx;
+
+	return now_ns() < r->round_end_ns && (stop_requests == 0 || r->finishing);
 }
 
 /* Takes what the kernel side has sent, until end_ns at most. True when nothing is left. */
 static bool take_records(struct recorder *r, uint64_t end_ns)
 {
-	const struct kernel_sink sink = {.sample = on_sample, .capture = on_capture, .ctx = r};
+	const struct kernel_sink sink = {
+	        .sample = on_sample, .capture = on_capture, .more = more_records, .ctx = r};
 
 	r->round_end_ns = end_ns;
 	return kernel_drain(r->kernel, &sink);
+}
+
+static void count_unread(void *ctx, const struct rprof_sample *sample, size_t size)
+{
+	struct recorder *r = ctx;
+
+	r->unread++;
+}
+
+static void ignore_capture(void *ctx, const struct rprof_capture *capture, size_t size)
+{
+}
+
+static bool always_more(void *ctx)
+{
+	return true;
+}
+
+/* A round of records; and a rest, where a raised priority takes the processor from others. */
+static bool take_round(struct recorder *r)
+{
+	bool raised = priority_check(&r->priority), empty;
+
+	empty = take_records(r, now_ns() + (raised ? RAISED_ROUND_MS : ROUND_MS) * 1000000ULL);
+	if (raised && !empty)
+		poll(NULL, 0, RAISED_REST_MS);
+	return empty;
+}
+
+/* What is in the buffer when sampling has ended. It cannot become more, but without a processor to
+ * read it on that would have no end. */
+static void take_rest(struct recorder *r)
+{
+	const struct kernel_sink sink = {
+	        .sample = count_unread, .capture = ignore_capture, .more = always_more, .ctx = r};
+	uint64_t end = now_ns() + FINISH_MS * 1000000ULL;
+
+	r->finishing = true;
+	while (!take_round(r)) {
+		if (now_ns() < end)
+			continue;
+		kernel_drain(r->kernel, &sink);
+		break;
+	}
 }
 
 static void set_losses(struct recorder *r)
@@ -382,6 +439,8 @@ static void set_losses(struct recorder *r)
 	kernel_stats(r->kernel, &stats);
 	recording_set_loss(r->rec, "ring-buffer-full", stats.lost);
 	recording_set_loss(r->rec, "walk-in-progress", stats.missed);
+	if (r->unread != 0)
+		recording_set_loss(r->rec, "not-read-in-time", r->unread);
 	if (r->table_losses != 0)
 		recording_set_loss(r->rec, "unwind-tables-full", r->table_losses);
 }
@@ -459,7 +518,7 @@ static int record(struct recorder *r, struct err *err)
 		exits = false; /* known by the descriptors behind the first two */
 		for (size_t i = 2; i < nr_fds; i++)
 			exits |= fds[i].revents != 0;
-		empty = take_records(r, now_ns() + ROUND_MS * 1000000ULL);
+		empty = take_round(r);
 		kernel_mapped(r->kernel, on_mapped, r);
 		now = now_ns();
 		commit = now >= next_commit;
@@ -481,7 +540,7 @@ static int record(struct recorder *r, struct err *err)
 	}
 	note_cpu_time(r);
 	kernel_stop(r->kernel);
-	take_records(r, UINT64_MAX);
+	take_rest(r);
 	pipeline_flush(r->pipeline);
 	free(fds);
 	return rc;
@@ -508,6 +567,7 @@ static int finish(struct recorder *r, uint64_t cpu_at_start, int rc, struct err 
 	kernel_stats(r->kernel, &sum.kernel);
 	sum.own_cpu_ns = own_cpu_ns() - cpu_at_start;
 	sum.table_losses = r->table_losses;
+	sum.unread = r->unread;
 	sum.all_exited = true;
 	for (size_t i = 0; i < r->nr_processes; i++)
 		sum.all_exited &= r->processes[i]->exited;
@@ -539,6 +599,7 @@ static int finish(struct recorder *r, uint64_t cpu_at_start, int rc, struct err 
 
 static void recorder_release(struct recorder *r)
 {
+	priority_release(&r->priority);
 	pipeline_free(r->pipeline);
 	kernel_free(r->kernel);
 	kallsyms_free(r->kallsyms);
@@ -591,11 +652,12 @@ static int run_recorder(struct recorder *r, char **argv)
 		return code;
 	cpu_at_start = own_cpu_ns();
 	r->start_ns = now_ns();
-	rc = kernel_start(r->kernel, &err);
+	rc = kernel_start(r->kernel, r->duration_ns != 0 ? r->start_ns + r->duration_ns : 0, &err);
 	if (rc == -EPERM || rc == -EACCES)
 		return cli_fail(EXIT_PERMISSION, "%s", err.msg);
 	if (rc != 0)
 		return cli_fail(EXIT_KERNEL, "%s", err.msg);
+	priority_init(&r->priority);
 	note_cpu_time(r);
 	/* Only now: the BPF programs have symbols too, and no sample had to wait. */
 	if (r->kallsyms != NULL)
@@ -606,7 +668,7 @@ static int run_recorder(struct recorder *r, char **argv)
 
 static int run(int argc, char **argv)
 {
-	struct recorder r = {0};
+	struct recorder r = {.priority.fd = -1};
 	bool done = false;
 	int code = parse_options(&r, argc, argv, &done);
 

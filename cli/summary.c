@@ -78,9 +78,11 @@ void summary_print(const struct summary *s, FILE *out)
 		print_meanings(p, out);
 	}
 	fprintf(out,
-	        "  lost       %" PRIu64 " (ring buffer full %" PRIu64 ", walk in progress %" PRIu64
-	        ")\n",
-	        ss->lost + ss->missed, ss->lost, ss->missed);
+	        "  lost       %" PRIu64 " (ring buffer full %" PRIu64 ", walk in progress %" PRIu64,
+	        ss->lost + ss->missed + s->unread, ss->lost, ss->missed);
+	if (s->unread != 0)
+		fprintf(out, ", not read in time %" PRIu64, s->unread);
+	fputs(")\n", out);
 	if (s->table_losses != 0)
 		fprintf(out, "  libraries without unwind tables: the tables are full\n");
 	if (s->pipeline.bad_records + ss->bad_records != 0)
@@ -129,17 +131,17 @@ void summary_print_json(const struct summary *s, FILE *out)
 	}
 	fprintf(out,
 	        "},\"lost\":{\"ring-buffer-full\":%" PRIu64 ",\"walk-in-progress\":%" PRIu64
-	        ",\"unwind-tables-full\":%" PRIu64 "},\"recorder_cpu_ns\":%" PRIu64
-	        ",\"bpf_run_ns\":%" PRIu64 ",\"bpf_runs\":%" PRIu64 ",\"user_reads\":%" PRIu64
-	        ",\"table_lookups\":%" PRIu64 ",\"ring_bytes\":%" PRIu64 ",\"wakeups\":%" PRIu64
-	        ",\"captures\":%" PRIu64 ",\"captures_as_before\":%" PRIu64
+	        ",\"unwind-tables-full\":%" PRIu64 ",\"not-read-in-time\":%" PRIu64
+	        "},\"recorder_cpu_ns\":%" PRIu64 ",\"bpf_run_ns\":%" PRIu64 ",\"bpf_runs\":%" PRIu64
+	        ",\"user_reads\":%" PRIu64 ",\"table_lookups\":%" PRIu64 ",\"ring_bytes\":%" PRIu64
+	        ",\"wakeups\":%" PRIu64 ",\"captures\":%" PRIu64 ",\"captures_as_before\":%" PRIu64
 	        ",\"samples_with_unsent\":%" PRIu64 ",\"longest_run_ns\":%" PRIu64
 	        ",\"records_not_understood\":%" PRIu64
 	        ",\"verified_instructions\":{\"cpu\":%u,\"syscall\":%u}",
-	        ss->lost, ss->missed, s->table_losses, s->own_cpu_ns, ss->bpf_ns, ss->bpf_runs,
-	        ss->reads, ss->lookups, ss->ring_bytes, ss->wakeups, ss->captures, ss->looked_at,
-	        ss->unsent, ss->longest_ns, s->pipeline.bad_records + ss->bad_records,
-	        ss->verified_cpu, ss->verified_syscall);
+	        ss->lost, ss->missed, s->table_losses, s->unread, s->own_cpu_ns, ss->bpf_ns,
+	        ss->bpf_runs, ss->reads, ss->lookups, ss->ring_bytes, ss->wakeups, ss->captures,
+	        ss->looked_at, ss->unsent, ss->longest_ns,
+	        s->pipeline.bad_records + ss->bad_records, ss->verified_cpu, ss->verified_syscall);
 #ifdef RPROF_CHECK
 	fprintf(out,
 	        ",\"walks_compared\":%" PRIu64 ",\"frames_compared\":%" PRIu64

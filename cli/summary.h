@@ -9,6 +9,7 @@
 struct summary {
 	const char *path;
 	uint64_t duration_ns, own_cpu_ns, table_losses;
+	uint64_t unread; /* samples that were left in the buffer */
 	uint32_t rate_hz;
 	bool all_exited;
 	bool unsampled; /* an error follows: of a process that used CPU time there is no sample */

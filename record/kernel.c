@@ -435,21 +435,20 @@ static bool is_as_checked(const struct rprof_sample *whole)
 #endif
 }
 
-static int on_sample(struct kernel *s, const struct rprof_sample *record, size_t size)
+static void on_sample(struct kernel *s, const struct rprof_sample *record, size_t size)
 {
 	const struct rprof_sample *whole;
 	size_t whole_sz;
 
 	if (kept_walks_expand(s->kept, record, size, &whole, &whole_sz) != 0) {
 		s->bad_records++;
-		return 0;
+		return;
 	}
 	s->reads += record->reads;
 	s->lookups += record->lookups;
 	if (!is_as_checked(whole))
 		s->check_whole++;
-	/* An error ends the round; this record is consumed all the same. */
-	return s->sink->sample(s->sink->ctx, whole, whole_sz) ? 0 : -EAGAIN;
+	s->sink->sample(s->sink->ctx, whole, whole_sz);
 }
 
 static int on_record(void *ctx, void *data, size_t size)
@@ -458,20 +457,16 @@ static int on_record(void *ctx, void *data, size_t size)
 	struct kernel *s = ctx;
 
 	s->ring_bytes += size;
-	if (size < sizeof(*record) || record->size > size) {
+	if (size < sizeof(*record) || record->size > size)
 		s->bad_records++;
-		return 0;
-	}
-	switch (record->type) {
-	case RECORD_SAMPLE:
-		return on_sample(s, data, record->size);
-	case RECORD_CAPTURE:
-		if (record->size >= sizeof(struct rprof_capture)) {
-			return s->sink->capture(s->sink->ctx, data, record->size) ? 0 : -EAGAIN;
-		}
-	}
-	s->bad_records++;
-	return 0;
+	else if (record->type == RECORD_SAMPLE)
+		on_sample(s, data, record->size);
+	else if (record->type == RECORD_CAPTURE && record->size >= sizeof(struct rprof_capture))
+		s->sink->capture(s->sink->ctx, data, record->size);
+	else
+		s->bad_records++;
+	/* An error ends the round; this record is consumed all the same. */
+	return s->sink->more(s->sink->ctx) ? 0 : -EAGAIN;
 }
 
 int kernel_new(const struct kernel_options *options, struct process *const *processes,
@@ -600,10 +595,11 @@ static int start_clock(struct kernel *s, struct err *err)
 	return 0;
 }
 
-int kernel_start(struct kernel *s, struct err *err)
+int kernel_start(struct kernel *s, uint64_t end_ns, struct err *err)
 {
 	int rc;
 
+	s->skel->bss->rp_end_ns = end_ns;
 	if (s->options.rate_hz != 0) {
 		rc = start_clock(s, err);
 		if (rc != 0)
@@ -620,6 +616,8 @@ int kernel_start(struct kernel *s, struct err *err)
 
 void kernel_stop(struct kernel *s)
 {
+	/* At once: to detach a program takes the kernel a moment. */
+	s->skel->bss->rp_end_ns = 1;
 	for (int cpu = 0; cpu < s->nr_cpus; cpu++) {
 		bpf_link__destroy(s->links[cpu]);
 		s->links[cpu] = NULL;

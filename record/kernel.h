@@ -53,8 +53,9 @@ void kernel_free(struct kernel *s);
 int kernel_update_process(struct kernel *s, struct process *p, struct err *err);
 void kernel_remove_process(struct kernel *s, struct process *p);
 
-/* Makes the events fire. */
-int kernel_start(struct kernel *s, struct err *err);
+/* Makes the events fire, until end_ns (CLOCK_MONOTONIC; 0: until kernel_stop()): the kernel side
+ * keeps that time by itself. */
+int kernel_start(struct kernel *s, uint64_t end_ns, struct err *err);
 /* No event fires after this; what is in the ring buffer stays there. */
 void kernel_stop(struct kernel *s);
 
@@ -64,12 +65,14 @@ int kernel_ring_fd(const struct kernel *s);
 int kernel_sideband_fd(const struct kernel *s);
 /* Who takes the records, in their order; each is valid during the call. */
 struct kernel_sink {
-	/* With all its frames. False: no more for now. */
-	bool (*sample)(void *ctx, const struct rprof_sample *sample, size_t size);
-	bool (*capture)(void *ctx, const struct rprof_capture *capture, size_t size);
+	/* With all its frames. */
+	void (*sample)(void *ctx, const struct rprof_sample *sample, size_t size);
+	void (*capture)(void *ctx, const struct rprof_capture *capture, size_t size);
+	/* Asked after each record, be it understood or not. False: no more for now. */
+	bool (*more)(void *ctx);
 	void *ctx;
 };
-/* Gives the sink what is in the buffer. True when the buffer is empty. */
+/* Gives the sink what is in the buffer, until it wants no more. True when the buffer is empty. */
 bool kernel_drain(struct kernel *s, const struct kernel_sink *sink);
 /* Reads the kernel's notes of new mappings; true when one of them is of a process with this pid. */
 bool kernel_mapped(struct kernel *s, void (*fn)(void *ctx, int pid), void *ctx);
