@@ -8,7 +8,8 @@ V       ?= 0
 
 ifneq ($(SAN),)
 O       := $(O)-san
-SANFLAGS := -fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all
+# Position independent: the tests link against one shared object of it all.
+SANFLAGS := -fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all -fPIC
 endif
 
 # CHECK=1 builds, in its own directory, an rprof that makes each walk twice and compares.
@@ -25,6 +26,11 @@ WARN    := -Wall -Wextra -Wshadow -Wmissing-prototypes -Wvla -Werror -Wno-unused
 ALL_CFLAGS := -std=gnu11 -D_GNU_SOURCE -DRPROF_VERSION='"$(VERSION)"' -I. -I$(O) $(WARN) \
 	$(CHECKFLAGS) $(SANFLAGS) $(CFLAGS)
 
+# All that was built with other flags is built again.
+ifneq ($(file <$(O)/.flags),$(ALL_CFLAGS))
+$(shell mkdir -p $(O))$(file >$(O)/.flags,$(ALL_CFLAGS))
+endif
+
 # `make demo` and `make check` build on all processors unless told otherwise.
 JOBS := $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
 
@@ -38,8 +44,9 @@ cli_src := record/kernel.c $(wildcard cli/*.c)
 lib_obj := $(lib_src:%.c=$(O)/%.o)
 cli_obj := $(cli_src:%.c=$(O)/%.o)
 unit    := $(patsubst tests/unit/%.c,$(O)/tests/unit/%,$(wildcard tests/unit/test_*.c))
+unit_wanted = $(patsubst %,$(O)/tests/unit/%,$(shell tests/unit/programs '$(T)'))
 
-.PHONY: all lib setup setup-check demo check check-unit check-lint check-bpf check-walk check-e2e check-names \
+.PHONY: all lib rubies setup setup-check demo check check-unit check-lint check-bpf check-walk check-e2e check-names \
 	check-browser bench bench-note install uninstall clean help format tidy unit-programs compile_commands.json
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -60,7 +67,7 @@ $(O)/rprof: $(cli_obj) $(O)/librprof.a
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(ALL_CFLAGS) -o $@ $^ $(LIBS)
 
-$(O)/%.o: %.c
+$(O)/%.o: %.c $(O)/.flags
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D) && $(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
@@ -118,42 +125,58 @@ demo: ## record an example program and write its flame graph, demo.html
 
 # ---- tests --------------------------------------------------------------------------------------
 # tests/run prints what fails and why, what is skipped and why, and "N passed, N failed" at the end.
-$(O)/tests/unit/%: tests/unit/%.c $(O)/librprof.a tests/unit/tap.h
+rubies: ## unpack the Rubies of tests/rubies.list that are not installed, for the tests
+	$(Q)tests/rubies.sh unpack
+
+$(O)/tests/rubies.h: tests/rubies.list tests/rubies.sh
+	$(call say,GEN,$@)
+	$(Q)mkdir -p $(@D) && tests/rubies.sh header > $@
+
+# One shared object, linked when a source has changed, so that its programs need not be: they are linked against what
+# it was called by then, and copy nothing out of it (-fPIC).
+$(O)/librprof-test.so: $(lib_obj)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) -shared -Wl,-soname,$(@F) -o $@ $^ $(LIBS)
+
+$(unit:=.o): | $(O)/tests/rubies.h
+
+$(unit): %: %.o | $(O)/librprof-test.so
 	$(call say,TEST,$@)
-	$(Q)mkdir -p $(@D) && $(CC) $(ALL_CFLAGS) -o $@ $< $(O)/librprof.a $(LIBS)
+	$(Q)$(CC) $(ALL_CFLAGS) -o $@ $< $(O)/librprof-test.so -Wl,-z,now -Wl,-rpath,'$$ORIGIN/../..' $(LIBS)
 
 $(O)/tests/bpf/load: tests/bpf/load.c $(O)/bpf/rprof.skel.h
 	$(call say,TEST,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(ALL_CFLAGS) -o $@ $< $(LIBS)
 
-unit-programs: $(unit)
+unit-programs: $(unit_wanted) $(O)/librprof-test.so
 
-check: ## all tests; installs what they need (T=name for one)
+check: ## all tests; installs what they need; a test that is skipped has failed (T=name for one)
 	$(Q)tools/setup check
-	$(Q)$(MAKE) --no-print-directory $(JOBS) all
+	$(Q)$(MAKE) --no-print-directory rubies
+	$(Q)$(MAKE) --no-print-directory $(JOBS) all $(O)/tests/rubies.h $(O)/tests/bpf/load
 	$(Q)$(MAKE) --no-print-directory $(JOBS) CHECK=1 all
 	$(Q)$(MAKE) --no-print-directory $(JOBS) SAN=address,undefined unit-programs
-	$(Q)tests/run lint unit bpf walk e2e names browser -- '$(T)'
+	$(Q)tests/run --strict lint unit bpf walk e2e names browser -- '$(T)'
 
-check-unit: ## unit tests under ASan and UBSan, no root (T=name for one)
+check-unit: rubies ## unit tests under ASan and UBSan, no root (T=name for one)
 	$(Q)$(MAKE) --no-print-directory $(JOBS) SAN=address,undefined unit-programs
 	$(Q)tests/run unit -- '$(T)'
 
-check-lint: all ## layers, format, both compilers, manual against --help
+check-lint: all $(O)/tests/rubies.h ## layers, format, both compilers, clang-tidy, manual against --help
 	$(Q)tests/run lint -- '$(T)'
 
-check-bpf: all ## the BPF programs load within their budget (root)
+check-bpf: all $(O)/tests/bpf/load ## the BPF programs load within their budget (root)
 	$(Q)tests/run bpf -- '$(T)'
 
-check-walk: all ## the fast walk against the plain one, and its budget of reads and bytes (root)
+check-walk: all rubies ## the fast walk against the plain one, and its budget of reads and bytes (root)
 	$(Q)$(MAKE) --no-print-directory $(JOBS) CHECK=1 all
 	$(Q)tests/run walk -- '$(T)'
 
-check-e2e: all ## recordings of programs that know their own stack (root)
+check-e2e: all rubies ## recordings of programs that know their own stack (root)
 	$(Q)$(MAKE) --no-print-directory $(JOBS) CHECK=1 all
 	$(Q)tests/run e2e -- '$(T)'
 
-check-names: all ## names of code that is made, moved, redefined and freed all the time (root)
+check-names: all rubies ## names of code that is made, moved, redefined and freed all the time (root)
 	$(Q)tests/run names -- '$(T)'
 
 check-browser: all ## the flame graph in headless Chromium
@@ -216,4 +239,4 @@ tidy: all ## clang-tidy with the analyzer: minutes (check-lint does the rest of 
 format: ## clang-format all sources
 	clang-format -i $$(git ls-files '*.c' '*.h')
 
--include $(lib_obj:.o=.d) $(cli_obj:.o=.d)
+-include $(lib_obj:.o=.d) $(cli_obj:.o=.d) $(unit:=.d)

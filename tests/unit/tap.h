@@ -5,11 +5,14 @@
  *	int main(int argc, char **argv) { return tap_run(argc, argv); }
  *
  * A failed CHECK reports and goes on; a failed REQUIRE ends the test. `test_x NAME` runs one.
+ * A test that cannot run says why: SKIP("no %s here", path) ends it, tap_skip() in a function that
+ *it calls does all but that. In `make check` a skip is a failure.
  */
 #ifndef TESTS_UNIT_TAP_H
 #define TESTS_UNIT_TAP_H
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -23,6 +26,7 @@ struct tap_test {
 
 static struct tap_test *tap_first, **tap_last = &tap_first;
 static bool tap_failed;
+static char tap_skipped[256]; /* why */
 
 static inline void tap_add(struct tap_test *test)
 {
@@ -38,6 +42,21 @@ static inline void tap_add(struct tap_test *test)
 		tap_add(&tap_##id);                                                                \
 	}                                                                                          \
 	static void test_##id(void)
+
+__attribute__((format(printf, 1, 2))) static inline void tap_skip(const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(tap_skipped, sizeof(tap_skipped), fmt, args);
+	va_end(args);
+}
+
+#define SKIP(...)                                                                                  \
+	do {                                                                                       \
+		tap_skip(__VA_ARGS__);                                                             \
+		return;                                                                            \
+	} while (0)
 
 #define TAP_FAIL(...)                                                                              \
 	do {                                                                                       \
@@ -84,10 +103,12 @@ static inline int tap_run(int argc, char **argv)
 		if (argc > 1 && strcmp(argv[1], t->name) != 0)
 			continue;
 		tap_failed = false;
+		tap_skipped[0] = '\0';
 		t->run();
 		nr++;
 		nr_failed += tap_failed;
-		printf("%s %d - %s\n", tap_failed ? "not ok" : "ok", nr, t->name);
+		printf("%s %d - %s%s%s\n", tap_failed ? "not ok" : "ok", nr, t->name,
+		        tap_skipped[0] != '\0' ? " # SKIP " : "", tap_skipped);
 		fflush(stdout);
 	}
 	printf("1..%d\n", nr);

@@ -1,14 +1,13 @@
 /*
- * The decoders on real code: the libruby of this machine, and that of the unpacked Ruby 3.3 where
- * there is one. The truth is .dynsym (3.1 exports what 3.3 hides) and the layout table.
+ * The decoders on real code: the libruby of each Ruby of tests/rubies.list. The truth is .dynsym
+ * (3.1 exports what 3.3 hides) and the layout table.
  */
 #include "runtimes/ruby/ruby_decode.h"
 #include "runtimes/ruby/ruby_layout.h"
 #include "runtimes/ruby/ruby_runtime.h"
-#include "tests/unit/tap.h"
+#include "tests/unit/rubies.h"
 #include <elf.h>
 #include <fcntl.h>
-#include <glob.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -18,18 +17,20 @@ struct lib {
 	size_t sz;
 };
 
-static bool lib_open(struct lib *lib, const char *pattern)
+/* False: it is not here, and the test is skipped. */
+static bool lib_open(struct lib *lib, const char *version)
 {
+	struct test_ruby ruby;
 	struct stat st;
-	glob_t g;
 	int fd;
 
-	if (glob(pattern, 0, NULL, &g) != 0)
+	if (!test_ruby_find(version, &ruby))
 		return false;
-	fd = open(g.gl_pathv[0], O_RDONLY);
-	globfree(&g);
-	if (fd < 0 || fstat(fd, &st) != 0)
+	fd = open(ruby.libruby, O_RDONLY);
+	if (fd < 0 || fstat(fd, &st) != 0) {
+		TAP_FAIL("%s cannot be read", ruby.libruby);
 		return false;
+	}
 	lib->sz = (size_t)st.st_size;
 	lib->data = mmap(NULL, lib->sz, PROT_READ, MAP_PRIVATE, fd, 0);
 	close(fd);
@@ -95,10 +96,7 @@ static const char *lib_reloc(const struct lib *lib, uint64_t vaddr, unsigned int
 #define CODE(lib, name)                                                                            \
 	lib_code(lib, lib_symbol(lib, name)->st_value), 256, lib_symbol(lib, name)->st_value
 
-static const char lib31[] = "/usr/lib/x86_64-linux-gnu/libruby-3.1.so.3.1.*";
-static const char lib33[] = "build/rubies/3.3/usr/lib/x86_64-linux-gnu/libruby-3.3.so.3.3.*";
-
-static void check_agrees_with_table(const char *pattern)
+static void check_agrees_with_table(const char *version)
 {
 	const struct ruby_layout *l;
 	struct ruby_gc_code gc, count;
@@ -109,10 +107,8 @@ static void check_agrees_with_table(const char *pattern)
 	uint64_t ids;
 	int32_t buffer;
 
-	if (!lib_open(&lib, pattern)) {
-		printf("# no %s here\n", pattern);
+	if (!lib_open(&lib, version))
 		return;
-	}
 	sym = lib_symbol(&lib, "ruby_version");
 	REQUIRE(sym != NULL);
 	l = ruby_layout_find(ruby_version_parse((const char *)lib_code(&lib, sym->st_value)));
@@ -147,15 +143,12 @@ static void check_agrees_with_table(const char *pattern)
 	CHECK(ids % 8 == 0);
 }
 
-TEST(code_of_ruby_3_1_agrees_with_its_layout_row)
-{
-	check_agrees_with_table(lib31);
-}
-
-TEST(code_of_ruby_3_3_agrees_with_its_layout_row)
-{
-	check_agrees_with_table(lib33);
-}
+#define OF_RUBY(id, version)                                                                       \
+	TEST(code_of_ruby_##id##_agrees_with_its_layout_row)                                       \
+	{                                                                                          \
+		check_agrees_with_table(version);                                                  \
+	}
+RUBIES(OF_RUBY)
 
 TEST(slots_decoded_from_3_1_are_those_that_its_relocations_name)
 {
@@ -164,7 +157,7 @@ TEST(slots_decoded_from_3_1_are_those_that_its_relocations_name)
 	unsigned int type;
 	struct lib lib;
 
-	if (!lib_open(&lib, lib31))
+	if (!lib_open(&lib, "3.1"))
 		return;
 	REQUIRE(ruby_decode_ec(CODE(&lib, "rb_thread_current"), &ec));
 	CHECK_STR(lib_reloc(&lib, ec.slot, &type), "ruby_current_ec");
@@ -209,7 +202,7 @@ TEST(code_that_is_cut_anywhere_is_refused)
 	struct ruby_ec_code ec;
 	struct lib lib;
 
-	if (!lib_open(&lib, lib31))
+	if (!lib_open(&lib, "3.1"))
 		return;
 	/* The function is 36 bytes; its ret is the last. */
 	for (size_t n = 0; n < 36; n++)

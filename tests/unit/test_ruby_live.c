@@ -5,7 +5,7 @@
  */
 #include "base/err.h"
 #include "runtimes/ruby/ruby_runtime.h"
-#include "tests/unit/tap.h"
+#include "tests/unit/rubies.h"
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -33,27 +33,12 @@ struct program {
 	size_t nr_locs;
 };
 
-static const char *const system_ruby[] = {"/usr/bin/ruby", "-W0", "--disable-gems", NULL};
-static const char *const gems_ruby[] = {"/usr/bin/ruby", "-W0", NULL};
-/* Through its own ld.so: /proc/PID/exe is no Ruby. */
-#define R33 "build/rubies/3.3/usr/lib/x86_64-linux-gnu"
-static const char *const ruby33[] = {R33 "/ld-linux-x86-64.so.2", "--library-path", R33,
-        "build/rubies/3.3/usr/bin/ruby3.3", "-W0", "--disable-gems", NULL};
-
-static bool program_start(struct program *p, const char *const *ruby, const char *script)
+/* rubylib: for the environment, "": as it is. */
+static bool program_run(struct program *p, const char *const *command, const char *rubylib)
 {
-	const char *argv[16];
-	int to[2], from[2], n = 0;
+	int to[2], from[2];
 
 	memset(p, 0, sizeof(*p));
-	if (access(ruby[0], X_OK) != 0) {
-		printf("# no %s here\n", ruby[0]);
-		return false;
-	}
-	for (; ruby[n] != NULL; n++)
-		argv[n] = ruby[n];
-	argv[n++] = script;
-	argv[n] = NULL;
 	if (pipe(to) != 0 || pipe(from) != 0)
 		return false;
 	p->pid = fork();
@@ -62,16 +47,38 @@ static bool program_start(struct program *p, const char *const *ruby, const char
 		dup2(from[1], 1);
 		close(to[1]);
 		close(from[0]);
-		if (ruby == ruby33)
-			setenv("RUBYLIB", "build/rubies/3.3/usr/lib/ruby/3.3.0:" R33 "/ruby/3.3.0",
-			        1);
-		execv(argv[0], (char *const *)(uintptr_t)argv);
+		if (rubylib[0] != '\0')
+			setenv("RUBYLIB", rubylib, 1);
+		execv(command[0], (char *const *)(uintptr_t)command);
 		_exit(127);
 	}
 	close(to[0]);
 	close(from[1]);
 	p->in = fdopen(to[1], "w");
 	p->out = fdopen(from[0], "r");
+	return true;
+}
+
+enum { WITHOUT_GEMS, WITH_GEMS };
+
+/* The program of labels. False: the test is skipped, or has failed. */
+static bool program_start(struct program *p, const char *version, int gems)
+{
+	struct test_ruby ruby;
+	int n = 0;
+
+	memset(p, 0, sizeof(*p));
+	if (!test_ruby_find(version, &ruby))
+		return false;
+	while (ruby.argv[n] != NULL)
+		n++;
+	n -= gems;
+	ruby.argv[n] = "tests/unit/data/ruby_labels.rb";
+	ruby.argv[n + 1] = NULL;
+	if (!program_run(p, ruby.argv, ruby.rubylib)) {
+		TAP_FAIL("Ruby %s cannot be started", version);
+		return false;
+	}
 	return true;
 }
 
@@ -256,13 +263,13 @@ static void check_stack(struct program *p)
 		TAP_FAIL("%s: %zu frames, not %zu", p->expected, loc, p->nr_locs);
 }
 
-static void check_all_labels(const char *const *ruby)
+static void check_all_labels(const char *version, int gems)
 {
 	struct err err = {0};
 	struct program p;
 	int nr = 0;
 
-	if (!program_start(&p, ruby, "tests/unit/data/ruby_labels.rb"))
+	if (!program_start(&p, version, gems))
 		return;
 	if (!program_next(&p, false, "") || program_attach(&p, &err) != 0) {
 		TAP_FAIL("cannot attach: %s", err.msg);
@@ -280,21 +287,6 @@ static void check_all_labels(const char *const *ruby)
 	program_end(&p);
 }
 
-TEST(every_construct_has_the_label_path_and_line_that_ruby_3_1_says)
-{
-	check_all_labels(system_ruby);
-}
-
-TEST(every_construct_has_the_label_path_and_line_that_ruby_3_1_with_gems_says)
-{
-	check_all_labels(gems_ruby);
-}
-
-TEST(every_construct_has_the_label_path_and_line_that_ruby_3_3_says)
-{
-	check_all_labels(ruby33);
-}
-
 /* A name that was read before a collection still holds after it; one that was not is not guessed.
  */
 TEST(a_sample_from_before_a_collection_is_named_only_if_it_was_read_then)
@@ -307,7 +299,7 @@ TEST(a_sample_from_before_a_collection_is_named_only_if_it_was_read_then)
 	uint64_t gen, now;
 	int n, hit = -1;
 
-	if (!program_start(&p, system_ruby, "tests/unit/data/ruby_labels.rb"))
+	if (!program_start(&p, FIRST_RUBY, WITHOUT_GEMS))
 		return;
 	if (!program_next(&p, false, "") || program_attach(&p, &err) != 0 ||
 	        ruby_runtime.attach(&p.target, &p.maps, p.dsos, &second, &err) != 0) {
@@ -362,7 +354,7 @@ TEST(a_frame_that_is_known_is_named_without_a_read)
 	uint64_t gen;
 	int n;
 
-	if (!program_start(&p, system_ruby, "tests/unit/data/ruby_labels.rb"))
+	if (!program_start(&p, FIRST_RUBY, WITHOUT_GEMS))
 		return;
 	if (!program_next(&p, false, "") || program_attach(&p, &err) != 0) {
 		TAP_FAIL("cannot attach: %s", err.msg);
@@ -384,7 +376,7 @@ TEST(a_frame_that_is_known_is_named_without_a_read)
 	program_end(&p);
 }
 
-static void check_threads(const char *const *ruby)
+static void check_threads(const char *version)
 {
 	uint64_t th[16], ec;
 	struct err err = {0};
@@ -392,7 +384,7 @@ static void check_threads(const char *const *ruby)
 	char name[64];
 	size_t nr, found = 0;
 
-	if (!program_start(&p, ruby, "tests/unit/data/ruby_labels.rb"))
+	if (!program_start(&p, version, WITHOUT_GEMS))
 		return;
 	if (!program_next(&p, false, "") || program_attach(&p, &err) != 0) {
 		TAP_FAIL("cannot attach: %s", err.msg);
@@ -412,15 +404,9 @@ static void check_threads(const char *const *ruby)
 	program_end(&p);
 }
 
-TEST(threads_have_the_names_that_the_program_gave_them)
-{
-	check_threads(system_ruby);
-	check_threads(ruby33);
-}
-
 /* The context's offset from the thread pointer, against another attach, and ranges that hold what
  * their names say. */
-static void check_facts(const char *const *ruby)
+static void check_facts(const char *version)
 {
 	struct ruby_proc proc;
 	struct err err = {0};
@@ -428,7 +414,7 @@ static void check_facts(const char *const *ruby)
 	struct buf text;
 	uint64_t sym;
 
-	if (!program_start(&p, ruby, "tests/unit/data/ruby_labels.rb"))
+	if (!program_start(&p, version, WITHOUT_GEMS))
 		return;
 	if (!program_next(&p, false, "") || program_attach(&p, &err) != 0) {
 		TAP_FAIL("cannot attach: %s", err.msg);
@@ -456,21 +442,15 @@ static void check_facts(const char *const *ruby)
 	program_end(&p);
 }
 
-TEST(facts_of_an_attach_are_what_the_file_exports)
-{
-	check_facts(system_ruby);
-	check_facts(ruby33);
-}
-
 /* From the first instruction of ld.so on: not there, then not yet, then there. */
-static void check_start(const char *const *ruby)
+static void check_start(const char *version)
 {
 	struct err err = {0};
 	struct program p;
 	int rc;
 
 	for (int round = 0; round < 5; round++) {
-		if (!program_start(&p, ruby, "tests/unit/data/ruby_labels.rb"))
+		if (!program_start(&p, version, WITHOUT_GEMS))
 			return;
 		do {
 			rc = program_attach(&p, &err);
@@ -488,19 +468,36 @@ static void check_start(const char *const *ruby)
 	}
 }
 
-TEST(a_ruby_that_starts_is_not_there_then_not_ready_then_attached)
-{
-	check_start(system_ruby);
-	check_start(ruby33);
-}
+#define OF_RUBY(id, version)                                                                       \
+	TEST(every_construct_has_the_label_path_and_line_that_ruby_##id##_says)                    \
+	{                                                                                          \
+		check_all_labels(version, WITHOUT_GEMS);                                           \
+	}                                                                                          \
+	TEST(every_construct_has_the_label_path_and_line_that_ruby_##id##_with_gems_says)          \
+	{                                                                                          \
+		check_all_labels(version, WITH_GEMS);                                              \
+	}                                                                                          \
+	TEST(threads_have_the_names_that_the_program_gave_them_in_##id)                            \
+	{                                                                                          \
+		check_threads(version);                                                            \
+	}                                                                                          \
+	TEST(facts_of_an_attach_to_##id##_are_what_the_file_exports)                               \
+	{                                                                                          \
+		check_facts(version);                                                              \
+	}                                                                                          \
+	TEST(a_ruby_##id##_that_starts_is_not_there_then_not_ready_then_attached)                  \
+	{                                                                                          \
+		check_start(version);                                                              \
+	}
+RUBIES(OF_RUBY)
 
 TEST(a_process_without_ruby_is_no_ruby)
 {
 	struct err err = {0};
 	struct program p = {0};
-	static const char *const cat[] = {"/bin/cat", NULL};
+	static const char *const cat[] = {"/bin/cat", "-", NULL};
 
-	REQUIRE(program_start(&p, cat, "-"));
+	REQUIRE(program_run(&p, cat, ""));
 	fprintf(p.in, "x\n");
 	fflush(p.in);
 	CHECK_EQ(fgetc(p.out), 'x'); /* it has come to its own code */

@@ -2,7 +2,7 @@
  * the libraries that are here. */
 #include "runtimes/ruby/ruby_runtime.h"
 #include "symbolizer/dso.h"
-#include "tests/unit/tap.h"
+#include "tests/unit/rubies.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -189,20 +189,19 @@ static void check_gc_entries(struct runtime *rt)
 
 /* Two functions push the frames of C functions: vm_call_cfunc_with_frame and
  * vm_call0_cfunc_with_frame; each calls once. */
-static void check_library(const char *path)
+static void check_library(const char *version)
 {
 	struct dso_cache *cache = NULL;
 	uint64_t sites[MAX_SITES], vaddr, size, start, end, first = 0;
 	struct runtime rt = {0};
+	struct test_ruby ruby;
 	struct err err = {0};
 	size_t nr;
 
-	if (access(path, R_OK) != 0) {
-		printf("# %s is not here\n", path);
+	if (!test_ruby_find(version, &ruby))
 		return;
-	}
 	REQUIRE(dso_cache_new(&cache) == 0);
-	REQUIRE(dso_cache_get_path(cache, path, &rt.dso, &err) == 0);
+	REQUIRE(dso_cache_get_path(cache, ruby.libruby, &rt.dso, &err) == 0);
 	nr = ruby_call_sites(&rt, sites, MAX_SITES);
 	CHECK_EQ(nr, 2);
 	for (size_t i = 0; i < nr; i++) {
@@ -215,15 +214,12 @@ static void check_library(const char *path)
 	dso_cache_free(cache);
 }
 
-TEST(ruby_3_1_calls_c_functions_at_two_places_and_enters_the_collector_in_four)
-{
-	check_library("/usr/lib/x86_64-linux-gnu/libruby-3.1.so.3.1");
-}
-
-TEST(ruby_3_3_calls_c_functions_at_two_places_and_enters_the_collector_in_four)
-{
-	check_library("build/rubies/3.3/usr/lib/x86_64-linux-gnu/libruby-3.3.so.3.3");
-}
+#define OF_RUBY(id, version)                                                                       \
+	TEST(ruby_##id##_calls_c_functions_at_two_places_and_enters_the_collector_in_four)         \
+	{                                                                                          \
+		check_library(version);                                                            \
+	}
+RUBIES(OF_RUBY)
 
 int main(int argc, char **argv)
 {

@@ -4,13 +4,12 @@
  * ours.
  */
 #include "symbolizer/unwind_table.h"
-#include "tests/unit/tap.h"
+#include "tests/unit/rubies.h"
 
 #include <dwarf.h>
 #include <elfutils/libdw.h>
 #include <fcntl.h>
 #include <gelf.h>
-#include <glob.h>
 #include <stdlib.h>
 #include <sys/auxv.h>
 #include <unistd.h>
@@ -320,39 +319,49 @@ static void check_path(const char *path)
 	close(fd);
 }
 
-/* The first match; a file that this machine does not have is not tested. */
-static void check_glob(const char *pattern)
-{
-	glob_t g;
-
-	if (glob(pattern, 0, NULL, &g) == 0)
-		check_path(g.gl_pathv[0]);
-	else
-		printf("# no %s here\n", pattern);
-	globfree(&g);
-}
-
 #define LIB "/usr/lib/x86_64-linux-gnu/"
 
-TEST(libruby_has_libdws_rules)
+/* A library of a package that the tests' own needs bring along. */
+static void check_library(const char *path)
 {
-	check_glob(LIB "libruby-*.so.?.?");
+	if (access(path, R_OK) != 0)
+		SKIP("no %s here: tools/setup check installs it", path);
+	check_path(path);
 }
 
-TEST(debian_13s_libruby_has_libdws_rules)
+static void check_ruby(const char *version, const char *file)
 {
-	check_glob("build/rubies/3.3" LIB "libruby-3.3.so.3.3");
+	struct test_ruby ruby;
+	char path[256];
+
+	if (!test_ruby_find(version, &ruby))
+		return;
+	snprintf(path, sizeof(path), "%s%s", ruby.root, file);
+	check_path(path);
 }
 
-TEST(debian_13s_libc_has_libdws_rules)
+static void check_libruby(const char *version)
 {
-	check_glob("build/rubies/3.3" LIB "libc.so.6");
+	struct test_ruby ruby;
+
+	if (test_ruby_find(version, &ruby))
+		check_path(ruby.libruby);
 }
 
-TEST(ruby_has_libdws_rules)
-{
-	check_glob("/usr/bin/ruby");
-}
+#define OF_RUBY(id, version)                                                                       \
+	TEST(libruby_of_##id##_has_libdws_rules)                                                   \
+	{                                                                                          \
+		check_libruby(version);                                                            \
+	}                                                                                          \
+	TEST(libc_of_ruby_##id##_has_libdws_rules)                                                 \
+	{                                                                                          \
+		check_ruby(version, RUBY_LIB_DIR "/libc.so.6");                                    \
+	}                                                                                          \
+	TEST(ruby_##id##_has_libdws_rules)                                                         \
+	{                                                                                          \
+		check_ruby(version, "usr/bin/ruby" version);                                       \
+	}
+RUBIES(OF_RUBY)
 
 TEST(libc_has_libdws_rules)
 {
@@ -366,22 +375,22 @@ TEST(the_loader_has_libdws_rules)
 
 TEST(libgmp_has_libdws_rules)
 {
-	check_glob(LIB "libgmp.so.10");
+	check_library(LIB "libgmp.so.10");
 }
 
 TEST(libcrypto_has_libdws_rules)
 {
-	check_glob(LIB "libcrypto.so.3");
+	check_library(LIB "libcrypto.so.3");
 }
 
 TEST(libstdcxx_has_libdws_rules)
 {
-	check_glob(LIB "libstdc++.so.6");
+	check_library(LIB "libstdc++.so.6");
 }
 
 TEST(a_library_of_tiny_functions_has_libdws_rules)
 {
-	check_glob(LIB "libepoxy.so.0");
+	check_library(LIB "libepoxy.so.0");
 }
 
 TEST(this_program_has_libdws_rules)
