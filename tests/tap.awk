@@ -1,5 +1,12 @@
 # Reads one program's TAP and its "exit status: N", for tests/run. Shows failures, skips and a line of summary;
-# appends "LABEL PASSED FAILED SKIPPED" to the tally.
+# with strict=1 a skip is a failure. Appends "LABEL PASSED FAILED SKIPPED" to the tally.
+
+function skip(what, why) {
+	if (strict)
+		return complain(what "is skipped: " why)
+	skipped++
+	printf "skipped %s: %s(%s)\n", label, what, why
+}
 
 function complain(what) {
 	printf "not ok %s: %s\n", label, what
@@ -31,12 +38,10 @@ function show_notes(  i) {
 		why = substr(what, RSTART + RLENGTH)
 		gsub(/^[:, ]+| +$/, "", why)
 		what = substr(what, 1, RSTART - 1)
-		if (why == "") {
+		if (why == "")
 			complain(what "is skipped without a reason")
-		} else {
-			skipped++
-			printf "skipped %s: %s(%s)\n", label, what, why
-		}
+		else
+			skip(what, why)
 	} else {
 		passed++
 	}
@@ -51,8 +56,9 @@ function show_notes(  i) {
 		whole_skipped = 1
 		# A suite without a test of the name that was asked for has skipped nothing.
 		if (only == "" || $0 !~ / is called /) {
-			skipped++
-			printf "skipped %s:%s\n", label, substr($0, RSTART + RLENGTH)
+			why = substr($0, RSTART + RLENGTH)
+			gsub(/^[:, ]+| +$/, "", why)
+			skip("all of it ", why)
 		}
 	}
 	next

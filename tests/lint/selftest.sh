@@ -119,4 +119,21 @@ page '.B \\-\\-json\n'
 echo '	EXIT_USAGE = 2,' >>"$tmp/t/cmd.h"
 manual >/dev/null && { echo "an exit code that the manual lacks was not found"; bad=1; }
 
+# What tests/run makes of a program's output: says STRICT OUTPUT PASSED FAILED SKIPPED
+says() {
+	printf "$2" | awk -v label=x -v strict="$1" -v tally="$tmp/tally" -f "$lint/../tap.awk" >/dev/null
+	[ "$(cat "$tmp/tally")" = "x $3 $4 $5" ] || { echo "'$2' is not $3 passed, $4 failed, $5 skipped"; bad=1; }
+	rm -f "$tmp/tally"
+}
+says 0 'ok 1 - a\nnot ok 2 - b\n1..2\nexit status: 1\n' 1 1 0
+says 0 'ok 1 - a\nok 2 - b # SKIP no c\n1..2\nexit status: 0\n' 1 0 1
+says 1 'ok 1 - a\nok 2 - b # SKIP no c\n1..2\nexit status: 0\n' 1 1 0
+says 0 'ok 1 - a # SKIP\n1..1\nexit status: 0\n' 0 1 0
+says 0 '1..0 # SKIP needs root\nexit status: 0\n' 0 0 1
+says 1 '1..0 # SKIP needs root\nexit status: 0\n' 0 1 0
+says 0 'ok 1 - a\nexit status: 0\n' 1 1 0
+says 0 'ok 1 - a\n1..2\nexit status: 0\n' 1 1 0
+says 0 'ok 1 - a\n1..1\nexit status: 1\n' 1 1 0
+says 0 '1..0\nexit status: 0\n' 0 1 0
+
 exit $bad

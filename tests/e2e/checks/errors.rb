@@ -201,7 +201,7 @@ module ErrorChecks
   end
 end
 
-Checks.define("errors", rubies: %w[3.1]) do |report, way|
+Checks.define("errors", rubies: [Rubies::FIRST]) do |report, way|
   Dir.mktmpdir("errors") do |dir|
     ErrorChecks.targets(report, dir)
     ErrorChecks.with_program(way) do |program|
@@ -216,10 +216,10 @@ Checks.define("errors", rubies: %w[3.1]) do |report, way|
   end
 end
 
-Checks.define("endings", rubies: %w[3.1 3.3]) do |report, way|
+Checks.define("endings") do |report, way|
   Dir.mktmpdir("endings") do |dir|
     ErrorChecks.endings(report, dir, way)
     ErrorChecks.two_processes(report, dir, way)
-    ErrorChecks.disk_full(report, dir, way) if way.name == "3.1"
+    ErrorChecks.disk_full(report, dir, way) if way.name == Rubies::FIRST
   end
 end

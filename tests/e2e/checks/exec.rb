@@ -23,4 +23,4 @@ module ExecCheck
   end
 end
 
-Checks.define("exec", rubies: %w[3.1]) { |report, way| ExecCheck.run(report, way) }
+Checks.define("exec", rubies: [Rubies::FIRST]) { |report, way| ExecCheck.run(report, way) }

@@ -37,4 +37,4 @@ module ExitingCheck
   end
 end
 
-Checks.define("exiting", rubies: %w[3.1]) { |report, way| ExitingCheck.run(report, way) }
+Checks.define("exiting", rubies: [Rubies::FIRST]) { |report, way| ExitingCheck.run(report, way) }

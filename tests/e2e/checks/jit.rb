@@ -69,4 +69,4 @@ module JitCheck
   end
 end
 
-Checks.define("jit", rubies: %w[3.1-yjit own]) { |report, way| JitCheck.run(report, way) }
+Checks.define("jit", rubies: Rubies.ways.keys.grep(/-yjit\z|\Aown\z/)) { |report, way| JitCheck.run(report, way) }

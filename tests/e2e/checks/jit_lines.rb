@@ -54,4 +54,4 @@ module JitLinesCheck
   end
 end
 
-Checks.define("jit-lines", rubies: %w[3.1]) { |report, way| JitLinesCheck.run(report, way) }
+Checks.define("jit-lines", rubies: [Rubies::FIRST]) { |report, way| JitLinesCheck.run(report, way) }

@@ -47,4 +47,4 @@ module PumaCheck
 end
 
 require "socket"
-Checks.define("puma", rubies: %w[3.1]) { |report, way| PumaCheck.run(report, way) }
+Checks.define("puma", rubies: [Rubies::FIRST]) { |report, way| PumaCheck.run(report, way) }

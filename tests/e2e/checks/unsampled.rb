@@ -84,4 +84,4 @@ module UnsampledCheck
 end
 
 require "open3"
-Checks.define("unsampled", rubies: %w[3.1]) { |report, way| UnsampledCheck.run(report, way) }
+Checks.define("unsampled", rubies: [Rubies::FIRST]) { |report, way| UnsampledCheck.run(report, way) }

@@ -1,4 +1,6 @@
 # What one job found; printed in one piece when it ends.
+require "etc"
+
 class Report
   attr_reader :results
 
@@ -16,6 +18,31 @@ class Report
     @results << [true, "#{@label}: #{what} # SKIP #{why}", []]
   end
 
+  # Runs jobs, [label, body] each, some at once: most of them wait for a recording to end. Who took how long is said at the end.
+  def self.run_all(jobs, tap, at_once: 2 * Etc.nprocessors)
+    queue = Queue.new
+    jobs.each { |job| queue << job }
+    queue.close
+    took = {}
+    Array.new((ENV["JOBS_AT_ONCE"] || at_once).to_i) do
+      Thread.new do
+        while (job = queue.pop)
+          label, body = job
+          report = Report.new(label)
+          began = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+          begin
+            body.call(report)
+          rescue StandardError => e
+            report.ok(false, "the test itself runs", ["#{e.class}: #{e.message}", *e.backtrace.first(8)])
+          end
+          took[label] = took[label].to_f + Process.clock_gettime(Process::CLOCK_MONOTONIC) - began
+          tap.add(report)
+        end
+      end
+    end.each(&:join)
+    tap.say("seconds: #{took.sort_by { |_, seconds| -seconds }.first(40).map { |label, seconds| "#{label} #{seconds.round}" }.join(', ')}")
+  end
+
   class Tap
     def initialize
       @lock = Mutex.new
@@ -24,6 +51,8 @@ class Report
     end
 
     attr_reader :failed
+
+    def say(text) = @lock.synchronize { puts "# #{text}" }
 
     def add(report)
       @lock.synchronize do

@@ -1,4 +1,4 @@
-# The Rubies under test, and the extension built for each.
+# The Rubies under test (tests/rubies.list), and the extension built for each.
 require "fileutils"
 require "shellwords"
 
@@ -19,27 +19,53 @@ module Rubies
     end
   end
 
+  # Of tests/rubies.list, in its order: {"3.1" => ["yjit"]}, what each can.
+  LIST = File.readlines(File.join(ROOT, "tests/rubies.list")).grep_v(/\A#/).map(&:split).to_h { |version, _suite, *can| [version, can] }.freeze
+  VERSIONS = LIST.keys.freeze
+  FIRST = VERSIONS.first # for what is the same on each
+  LIB = "usr/lib/x86_64-linux-gnu"
+
+  class Missing < StandardError; end
+
   module_function
 
-  def tree
-    File.join(BUILD, "rubies/3.3")
+  # Each way to run each Ruby, by name. What is built for one is built when it is made: ways[name].call.
+  def ways
+    list = VERSIONS.flat_map do |version|
+      [[version, -> { way(version) }], *([["#{version}-yjit", -> { way_yjit(version) }]] if LIST[version].include?("yjit")),
+       *([["#{version}-chroot", -> { way_chroot(version) }]] unless installed?(version))]
+    end
+    list.to_h.merge("own" => -> { way_own })
   end
 
-  def lib_dir
-    "usr/lib/x86_64-linux-gnu"
+  def installed?(version) = File.executable?("/usr/bin/ruby#{version}")
+
+  def root(version) = installed?(version) ? "" : File.join(ROOT, "build/rubies", version)
+
+  # An unpacked one runs through its own dynamic loader: /proc/PID/exe is ld.so.
+  def way(version)
+    return Way.new(version, version, ["/usr/bin/ruby#{version}"], { "TRUTH_EXT" => ext(version) }, E2E) if installed?(version)
+    there(version)
+    tree = root(version)
+    lib = File.join(tree, LIB)
+    path = ["#{tree}/usr/lib/ruby/vendor_ruby", "#{tree}/usr/lib/ruby/#{version}.0", "#{lib}/ruby/#{version}.0", "#{lib}/ruby/vendor_ruby/#{version}.0"]
+    Way.new(version, version, ["#{lib}/ld-linux-x86-64.so.2", "--library-path", lib, "#{tree}/usr/bin/ruby#{version}"],
+            { "TRUTH_EXT" => ext(version), "RUBYLIB" => path.join(":"), "GEM_PATH" => "", "GEM_HOME" => "" }, E2E)
   end
 
-  def ways(version)
-    version == "3.1" ? [way_31] : [way_33]
-  end
-
-  def way_31
-    Way.new("3.1", "3.1", ["/usr/bin/ruby"], { "TRUTH_EXT" => ext("3.1") }, E2E)
+  # Unpacked, or a reason why it can't be.
+  def there(version)
+    tree = root(version)
+    complete = File.join(tree, ".complete")
+    system(File.join(ROOT, "tests/rubies.sh"), "unpack", out: :err) unless File.exist?(complete)
+    return if File.exist?(complete)
+    raise Missing, "no Ruby #{version}: #{File.exist?("#{tree}.why") ? File.read("#{tree}.why").chomp : 'make rubies unpacks it'}"
   end
 
   # With its JIT, which compiles what is called for the third time (see Truth.learn).
-  def way_31_yjit
-    Way.new("3.1-yjit", "3.1", ["/usr/bin/ruby", "--yjit", "--yjit-call-threshold=3"], { "TRUTH_EXT" => ext("3.1") }, E2E)
+  def way_yjit(version)
+    plain = way(version)
+    Way.new("#{version}-yjit", version, [*plain.command, "--yjit", "--yjit-call-threshold=3"], plain.env, E2E)
   end
 
   # A Ruby that somebody built by hand: E2E_RUBY=/path/to/ruby E2E_RUBY_ARGS="--yjit --yjit-call-threshold=3". nil: none is given.
@@ -53,22 +79,14 @@ module Rubies
     Way.new("own", version, command, { "TRUTH_EXT" => ext(version, dir, includes) }, E2E)
   end
 
-  # Debian 13's Ruby through its own dynamic loader: /proc/PID/exe is ld.so.
-  def way_33
-    system(File.join(ROOT, "tests/rubies.sh"), "3.3", tree, exception: true)
-    lib = File.join(tree, lib_dir)
-    path = ["#{tree}/usr/lib/ruby/vendor_ruby", "#{tree}/usr/lib/ruby/3.3.0", "#{lib}/ruby/3.3.0", "#{lib}/ruby/vendor_ruby/3.3.0"]
-    Way.new("3.3", "3.3", ["#{lib}/ld-linux-x86-64.so.2", "--library-path", lib, "#{tree}/usr/bin/ruby3.3"],
-            { "TRUTH_EXT" => ext("3.3"), "RUBYLIB" => path.join(":"), "GEM_PATH" => "", "GEM_HOME" => "" }, E2E)
-  end
-
-  # The same Ruby in a chroot: no path that rprof could open as it stands in the maps.
-  def way_33_chroot
-    way_33
+  # An unpacked one in a chroot: no path that rprof could open as it stands in the maps.
+  def way_chroot(version)
+    there(version)
+    tree = root(version)
     FileUtils.mkdir_p(File.join(tree, "tmp/e2e/ext"))
     %w[lib cases].each { |d| FileUtils.cp_r(File.join(E2E, d), File.join(tree, "tmp/e2e"), remove_destination: true) }
-    FileUtils.cp(Dir[File.join(ext("3.3"), "*.so")], File.join(tree, "tmp/e2e/ext"))
-    Way.new("3.3-chroot", "3.3", ["chroot", tree, "/usr/bin/ruby3.3"],
+    FileUtils.cp(Dir[File.join(ext(version), "*.so")], File.join(tree, "tmp/e2e/ext"))
+    Way.new("#{version}-chroot", version, ["chroot", tree, "/usr/bin/ruby#{version}"],
             { "TRUTH_EXT" => "/tmp/e2e/ext", "TRUTH_CHROOT" => tree }, "/tmp/e2e")
   end
 
@@ -84,9 +102,7 @@ module Rubies
   end
 
   def headers(version)
-    prefix = version == "3.1" ? "" : tree
-    include = version == "3.1" ? "ruby-3.1.0" : "ruby-3.3.0"
-    ["#{prefix}/usr/include/#{include}", "#{prefix}/usr/include/x86_64-linux-gnu/#{include}"]
+    %w[usr/include usr/include/x86_64-linux-gnu].map { |dir| File.join(root(version), "/", dir, "ruby-#{version}.0") }
   end
 
   def build(includes, source, so, *flags)

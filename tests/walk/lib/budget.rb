@@ -22,7 +22,7 @@ module Walk
       end
     end
 
-    def self.workloads = PROGRAMS.map { |name, *arguments| Workload.new("3.1", name, arguments, []) }
+    def self.workloads = PROGRAMS.map { |name, *arguments| Workload.new(Rubies::FIRST, name, arguments, []) }
 
     # Of each counter, how much a sample. In one recording: the first sample of each has all frames in it.
     def self.measure(workload, way)

@@ -7,26 +7,21 @@ module Walk
     def label = [ruby, *options, name, *arguments].join(" ")
   end
 
-  WORKLOADS_31 = [
-    ["stack", 30], ["stack", 300], ["stack", 1000], ["cext"], ["blocks"], ["matches"], ["exceptions"], ["fibers"], ["threads", 6],
-    ["threads", 300], ["signals"], ["loads"], ["garbage"], ["deep"], ["mixed"]
-  ].freeze
-  WORKLOADS_33 = [
-    ["stack", 300], ["cext"], ["blocks"], ["matches"], ["exceptions"], ["fibers"], ["threads", 6], ["garbage"], ["mixed"]
-  ].freeze
-  WORKLOADS_YJIT = [["mixed"], ["blocks"], ["exceptions"]].freeze
+  # On each Ruby.
+  PROGRAM_LIST = [["stack", 300], ["cext"], ["blocks"], ["matches"], ["exceptions"], ["fibers"], ["threads", 6], ["garbage"], ["mixed"]].freeze
+  # Where the release makes no difference.
+  ONCE = [["stack", 30], ["stack", 1000], ["threads", 300], ["signals"], ["loads"], ["deep"]].freeze
+  YJIT = [["mixed"], ["blocks"], ["exceptions"]].freeze
 
   module_function
 
   def workloads
-    list = { "3.1" => WORKLOADS_31, "3.3" => WORKLOADS_33 }.flat_map do |version, programs|
-      programs.map { |name, *arguments| Workload.new(version, name, arguments, []) }
+    Rubies::LIST.flat_map do |version, can|
+      programs = version == Rubies::FIRST ? PROGRAM_LIST + ONCE : PROGRAM_LIST
+      programs.map { |name, *arguments| Workload.new(version, name, arguments, []) } +
+        (can.include?("yjit") ? YJIT.map { |name, *arguments| Workload.new(version, name, arguments, ["--yjit"]) } : [])
     end
-    # Debian 13's Ruby is built without YJIT.
-    list + WORKLOADS_YJIT.map { |name, *arguments| Workload.new("3.1", name, arguments, ["--yjit"]) }
   end
-
-  def yjit?(way) = system(way.env, *way.command, "--yjit", "-e", "exit RubyVM::YJIT.enabled?", err: File::NULL)
 
   def run_workload(workload, way, &block)
     file = [PROGRAMS, WORKLOADS].map { |dir| File.join(dir, "#{workload.name}.rb") }.find { |path| File.exist?(path) }
