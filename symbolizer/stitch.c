@@ -12,7 +12,7 @@ struct stitcher {
 	struct stitch_item *out;
 	size_t nr_out;
 	bool learn_only;
-	bool unplaced; /* a C frame's call site was not found */
+	bool unplaced; /* a C frame's place is not certain */
 	bool any_call; /* a call of a function that pushes C frames counts as a site, whatever it
 	                  calls */
 	size_t jit_callee; /* the native that the JIT's code called as a method, or SIZE_MAX */
@@ -60,8 +60,11 @@ static bool called_from_site(const struct stitcher *st, size_t i)
 	if (i + 1 >= st->in->nr_natives)
 		return false;
 	caller = &st->in->natives[i + 1];
-	return st->any_call ? pushes_frames(st->sites, caller->func_addr)
-	                    : site_is_known(st->sites, caller->pc);
+	if (site_is_known(st->sites, caller->pc))
+		return true;
+	/* From elsewhere it enters the interpreter to run code (vm_call0_body). */
+	return st->any_call && st->in->natives[i].role != STITCH_ENTRY &&
+	       pushes_frames(st->sites, caller->func_addr);
 }
 
 static size_t sites_count(const struct stitcher *st, size_t lo, size_t hi)
@@ -102,38 +105,6 @@ static void sites_learn(struct stitcher *st, size_t lo, size_t hi, size_t c_lo, 
 }
 
 /*
- * Where the C frame stands: below (towards the root) the native frame that is returned, which is
- * the C function, or what took its place in a tail call. Natives are searched from `from` towards
- * the leaf.
- *
- * Each C frame stands at one call site, so the next site is its place whatever function is there:
- * of a recursive function whose outer activations are hidden by tail calls, the address would find
- * the innermost. An address without a known site counts where no site is left. more_sites: there
- * are more sites than C frames, because a frame was popped already (Kernel#raise): then the address
- * decides.
- */
-static size_t c_function_find(
-        struct stitcher *st, uint64_t func_addr, size_t lo, size_t from, bool more_sites)
-{
-	const struct stitch_native *natives = st->in->natives;
-	size_t site = SIZE_MAX, match = SIZE_MAX;
-
-	for (size_t i = from + 1; i-- > lo;) {
-		bool same = func_addr != 0 && natives[i].func_addr == func_addr;
-
-		if (called_from_site(st, i)) {
-			if (same || !more_sites)
-				return i;
-			if (site == SIZE_MAX)
-				site = i;
-		} else if (same && match == SIZE_MAX) {
-			match = i;
-		}
-	}
-	return site != SIZE_MAX ? site : match;
-}
-
-/*
  * A code frame that a C frame stands directly outside of was pushed from C, so it begins an
  * activation, even where its mark is set a moment after the push (vm_call0_body).
  */
@@ -155,58 +126,179 @@ struct segment {
 	bool has_entry;
 };
 
-/* Is the function that of the outermost of the C frames [lo, hi)? */
-static bool is_outermost_c(const struct stitcher *st, size_t lo, size_t hi, uint64_t func_addr)
-{
-	const struct stitch_interp *interps = st->in->interps;
+/* The natives above a loop, and the C frames that stand among them, as ranges. */
+struct placing {
+	size_t lo, hi, c_lo, c_hi;
+	size_t site_lo; /* a C function may have jumped into the next activation: then that stands
+	                   at its site */
+	size_t nr_c;
+	size_t nr_sites;
+	bool by_address; /* the functions' addresses tell where all frames stand */
+	bool on_top;     /* the innermost frame stands above all natives */
+	bool certain;
+};
 
-	while (hi > lo && interps[hi - 1].class != STITCH_C)
-		hi--;
-	return hi > lo && func_addr != 0 && interps[hi - 1].func_addr == func_addr;
+static bool is_method_of(const struct stitcher *st, size_t c, uint64_t func_addr)
+{
+	const struct stitch_interp *f = &st->in->interps[c];
+
+	return f->class == STITCH_C && func_addr != 0 && f->func_addr == func_addr;
+}
+
+/* Is native i where a C frame may stand, by its address? */
+static bool is_candidate(const struct stitcher *st, const struct placing *p, size_t i)
+{
+	return p->nr_sites <= p->nr_c || called_from_site(st, i);
+}
+
+/* Is the function of each C frame there as often as there are frames that it may be of? */
+static bool addresses_tell(const struct stitcher *st, const struct placing *p)
+{
+	for (size_t c = p->c_lo; c < p->c_hi; c++) {
+		uint64_t func_addr = st->in->interps[c].func_addr;
+		size_t nr_natives = 0, nr_frames = 0;
+
+		if (st->in->interps[c].class != STITCH_C)
+			continue;
+		for (size_t i = p->lo; i < p->hi; i++)
+			nr_natives +=
+			        st->in->natives[i].func_addr == func_addr && is_candidate(st, p, i);
+		for (size_t other = p->c_lo; other < p->c_hi; other++)
+			nr_frames += is_method_of(st, other, func_addr);
+		if (func_addr == 0 || nr_natives != nr_frames)
+			return false;
+	}
+	return true;
+}
+
+/* Is the function that of the outermost C frame? */
+static bool is_outermost_c(const struct stitcher *st, const struct placing *p, uint64_t func_addr)
+{
+	size_t c = p->c_hi;
+
+	while (c > p->c_lo && st->in->interps[c - 1].class != STITCH_C)
+		c--;
+	return c > p->c_lo && is_method_of(st, c - 1, func_addr);
+}
+
+/* As many sites as C frames, if calls that push C frames count wherever they are. */
+static bool any_call_tells(struct stitcher *st, const struct placing *p)
+{
+	bool tells;
+
+	st->any_call = true;
+	tells = sites_count(st, p->site_lo, p->hi) == p->nr_c;
+	st->any_call = false;
+	return tells;
 }
 
 /*
- * The natives [lo, hi) above the loop, and the C frames [c_lo, c_hi) that stand among them.
- * caller_seen: the loop or the root is there, so that no call site was cut off.
+ * Why there are fewer sites than C frames. If there are two reasons, or other sites may not be
+ * known, it is not certain which.
+ *
+ * - While a function returns, the interpreter handles interrupts before it pops the frame
+ *   (vm_pop_frame): what runs then is inside of the frame too.
+ * - A JIT calls C functions and helpers of its own alike, and the address of the one that it called
+ *   does not tell.
+ * - The innermost frame is pushed and its function not yet called, or has returned: what is there
+ *   belongs to the call.
  */
+static bool missing_site_explained(
+        struct stitcher *st, struct placing *p, bool jit, bool caller_seen)
+{
+	bool one = p->nr_c == p->nr_sites + 1, leaf = one && p->lo == 0 && caller_seen;
+	bool returns = any_call_tells(st, p), certain;
+
+	/* A loop that is there runs no code: it pushes nothing. */
+	leaf = leaf &&
+	       (p->hi == 0 || (st->in->natives[0].role == STITCH_PLAIN &&
+	                              pushes_frames(st->sites, st->in->natives[0].func_addr)));
+	certain = st->sites->complete && returns + (one && jit) + leaf == 1;
+	if (returns) {
+		st->any_call = true;
+	} else if (one && jit) {
+		st->jit_callee = p->hi - 1;
+	} else {
+		p->on_top = leaf || (p->lo == 0 && caller_seen && st->sites->nr != 0);
+		return certain;
+	}
+	p->nr_sites = p->nr_c;
+	return certain;
+}
+
+/*
+ * Each C frame stands at one call site, so the next site is its place whatever function is there:
+ * of a recursive function whose outer activations are hidden by tail calls, the address would find
+ * the innermost. Where there are not as many sites as C frames, all the addresses together may
+ * tell. Returns whether the places are certain.
+ */
+static bool sites_explained(struct stitcher *st, struct placing *p, bool caller_seen)
+{
+	bool jit;
+
+	st->jit_callee = SIZE_MAX;
+	st->any_call = false;
+	p->nr_sites = sites_count(st, p->site_lo, p->hi);
+	jit = p->hi > p->site_lo && p->hi < st->in->nr_natives &&
+	      st->in->natives[p->hi].role == STITCH_JIT && !called_from_site(st, p->hi - 1);
+	if (jit && is_outermost_c(st, p, st->in->natives[p->hi - 1].func_addr)) {
+		st->jit_callee = p->hi - 1;
+		p->nr_sites++;
+		jit = false;
+	}
+	if (p->nr_sites == p->nr_c || p->nr_c == 0)
+		return true;
+	/* Where all sites are known, a function that is called from none is called as it is. */
+	p->by_address = (p->nr_sites > p->nr_c || !st->sites->complete) && addresses_tell(st, p);
+	if (p->by_address)
+		return true;
+	/* More sites than C frames: a frame was popped already (Kernel#raise). */
+	return p->nr_sites < p->nr_c && missing_site_explained(st, p, jit, caller_seen);
+}
+
+/*
+ * Where the C frame stands: below (towards the root) the native frame that is returned, which is
+ * the C function, or what took its place in a tail call. Natives are searched from `from` towards
+ * the leaf.
+ */
+static size_t c_function_find(
+        const struct stitcher *st, const struct placing *p, size_t c, size_t from)
+{
+	size_t site = SIZE_MAX, match = SIZE_MAX;
+
+	for (size_t i = from + 1; i-- > p->site_lo;) {
+		bool same = is_method_of(st, c, st->in->natives[i].func_addr);
+		bool is_site = called_from_site(st, i);
+
+		if (same && (p->by_address || p->nr_sites > p->nr_c) && is_candidate(st, p, i))
+			return i;
+		if (is_site && !p->by_address && p->nr_sites <= p->nr_c)
+			return i;
+		if (is_site && site == SIZE_MAX)
+			site = i;
+		if (same && match == SIZE_MAX)
+			match = i;
+	}
+	/* If all is explained, a function that is called from no site is called as it is. */
+	return site != SIZE_MAX || p->certain ? site : match;
+}
+
+/* caller_seen: the loop or the root is there, so that no call site was cut off. */
 static void place_c_frames(
         struct stitcher *st, size_t lo, size_t hi, size_t c_lo, size_t c_hi, bool caller_seen)
 {
+	struct placing p = {.lo = lo, .hi = hi, .c_lo = c_lo, .c_hi = c_hi};
 	const struct stitch_interp *interps = st->in->interps;
-	/* A C function may have jumped into the next activation: then that stands at its site. */
-	size_t site_lo = lo > 0 ? lo - 1 : 0;
 	size_t next = hi; /* natives at and above this index are emitted */
-	size_t nr_sites = 0, nr_c = 0;
 
+	p.site_lo = lo > 0 ? lo - 1 : 0;
 	if (!st->sites->complete)
 		sites_learn(st, lo, hi, c_lo, c_hi);
 	for (size_t c = c_lo; c < c_hi; c++)
-		nr_c += interps[c].class == STITCH_C;
-	st->jit_callee = SIZE_MAX;
-	st->any_call = false;
-	nr_sites = sites_count(st, site_lo, hi);
-	if (hi > site_lo && hi < st->in->nr_natives && st->in->natives[hi].role == STITCH_JIT &&
-	        !called_from_site(st, hi - 1) && nr_c > nr_sites &&
-	        is_outermost_c(st, c_lo, c_hi, st->in->natives[hi - 1].func_addr)) {
-		st->jit_callee = hi - 1;
-		nr_sites++;
-	}
-	/* While a function returns, the interpreter handles interrupts before it pops the frame
-	 * (vm_pop_frame): what runs then is inside of the frame too. */
-	if (nr_sites < nr_c) {
-		st->any_call = true;
-		if (sites_count(st, site_lo, hi) == nr_c)
-			nr_sites = nr_c;
-		else
-			st->any_call = false;
-	}
-	/* A JIT calls C functions and helpers of its own alike; if it is not the function's address
-	 * that tells, then one C frame more than there are sites. */
-	if (hi > site_lo && hi < st->in->nr_natives && nr_c == nr_sites + 1 &&
-	        st->in->natives[hi].role == STITCH_JIT && !called_from_site(st, hi - 1)) {
-		st->jit_callee = hi - 1;
-		nr_sites++;
-	}
+		p.nr_c += interps[c].class == STITCH_C;
+	p.certain = sites_explained(st, &p, caller_seen);
+	if (!p.certain && hi > lo)
+		st->unplaced = true;
 
 	for (size_t c = c_hi; c-- > c_lo;) {
 		size_t at = SIZE_MAX;
@@ -214,22 +306,14 @@ static void place_c_frames(
 		if (interps[c].class != STITCH_C)
 			continue;
 		if (next > lo)
-			at = c_function_find(
-			        st, interps[c].func_addr, site_lo, next - 1, nr_sites > nr_c);
-		if (at != SIZE_MAX) {
+			at = c_function_find(st, &p, c, next - 1);
+		if (at != SIZE_MAX)
 			while (next > at + 1)
 				emit(st, false, --next);
-			nr_sites -= nr_sites > 0;
-		} else if (c == c_lo && lo == 0 && caller_seen && st->sites->nr != 0) {
-			/* At the leaf: the frame is pushed and its function not yet called, or has
-			 * returned, so what is there belongs to the call. */
+		else if (c == c_lo && p.on_top)
 			while (next > lo)
 				emit(st, false, --next);
-		} else if (caller_seen && next > lo) {
-			st->unplaced = true;
-		}
 		emit(st, true, c);
-		nr_c--;
 		/* The C function itself is taken: the next frame's lies above it. */
 		if (at != SIZE_MAX && at >= lo)
 			emit(st, false, --next);

@@ -15,6 +15,12 @@
  *	interp  Array#each               a C frame of the same run
  *	native  rb_ary_each, rb_yield, vm_exec, vm_exec_core
  *	interp  block in Foo#bar         the next run
+ *
+ * Within a run the n-th call site from the loop has the n-th C frame. Where there are not as many
+ * sites as C frames, because a frame is being pushed or was popped, the JIT called the function, or
+ * a site is not known, the frames are placed if one reason explains it, and the stack is marked
+ * (STITCH_UNPLACED) if none does, or two do. Two of these things in one run may cancel each other
+ * out: that is not seen.
  */
 #ifndef SYMBOLIZER_STITCH_H
 #define SYMBOLIZER_STITCH_H
@@ -83,8 +89,8 @@ enum stitch_result {
 	STITCH_OFF_STACK, /* native and interpreter frames are of two stacks: only the leaf is
 	                     native */
 	STITCH_MISPAIRED, /* counts differ by more than a push or pop explains: likewise */
-	STITCH_UNPLACED,  /* paired, but the call of a C function was not found: its frame may stand
-	                     too far out */
+	STITCH_UNPLACED,  /* paired, but it is not certain which call is that of a C function: its
+	                     frame may stand too far out */
 	STITCH_PARTIAL,   /* one of the lists is cut: paired from the leaf */
 };
 
