@@ -124,7 +124,6 @@ int option_pids(const char *option, const char *value, pid_t **pids, size_t *nr,
 struct syscall_list {
 	uint32_t **numbers;
 	size_t *nr;
-	const char *unknown;
 	char name[64];
 };
 

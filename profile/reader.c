@@ -59,7 +59,7 @@ struct reader {
 	size_t depth_max;
 	/* Scratch for one stack, depth_max each. */
 	struct frame *out_frames;
-	uint32_t *out_ids, *out_functions, *out_stacks;
+	uint32_t *out_functions, *out_stacks;
 	size_t nr_out; /* frames of the stack that they hold */
 };
 
@@ -143,7 +143,6 @@ static int load_process(struct reader *r, sqlite3_stmt *stmt, void *row, size_t 
 {
 	struct reader_process *p = row;
 
-	p->id = (uint32_t)i + 1;
 	p->pid = sqlite3_column_int(stmt, 1);
 	p->start_time = (uint64_t)sqlite3_column_int64(stmt, 2);
 	if (column_str(r, stmt, 3, &p->comm) != 0 ||
@@ -358,11 +357,9 @@ static int reader_load_all(struct reader *r, struct err *err)
 	if (rc != 0)
 		return rc;
 	r->out_frames = calloc(r->depth_max + 1, sizeof(*r->out_frames));
-	r->out_ids = calloc(r->depth_max + 1, sizeof(*r->out_ids));
 	r->out_functions = calloc(r->depth_max + 1, sizeof(*r->out_functions));
 	r->out_stacks = calloc(r->depth_max + 1, sizeof(*r->out_stacks));
-	if (r->out_frames == NULL || r->out_ids == NULL || r->out_functions == NULL ||
-	        r->out_stacks == NULL)
+	if (r->out_frames == NULL || r->out_functions == NULL || r->out_stacks == NULL)
 		return err_set(err, -ENOMEM, "out of memory while reading %s", r->path);
 	return 0;
 }
@@ -406,7 +403,6 @@ void reader_free(struct reader *r)
 	free(r->frames);
 	free(r->stacks);
 	free(r->out_frames);
-	free(r->out_ids);
 	free(r->out_functions);
 	free(r->out_stacks);
 	free(r->path);
@@ -441,14 +437,6 @@ const struct reader_loss *reader_losses(const struct reader *r, size_t *nr)
 {
 	*nr = r->nr_losses;
 	return r->losses;
-}
-
-const char *reader_meta_find(const struct reader *r, const char *key)
-{
-	for (size_t i = 0; i < r->nr_metas; i++)
-		if (strcmp(r->metas[i].key, key) == 0)
-			return r->metas[i].value;
-	return NULL;
 }
 
 uint32_t reader_nr_functions(const struct reader *r)
@@ -490,7 +478,6 @@ static int emit(struct reader *r, const struct group_key *key, const struct grou
 	        .id = key->stack,
 	        .nr_frames = nr,
 	        .frames = r->out_frames,
-	        .frame_ids = r->out_ids,
 	        .functions = r->out_functions,
 	        .stacks = r->out_stacks,
 	};
@@ -504,7 +491,6 @@ static int emit(struct reader *r, const struct group_key *key, const struct grou
 		if (nr < r->nr_out && r->out_stacks[nr] == id)
 			break;
 		r->out_stacks[nr] = id;
-		r->out_ids[nr] = frame;
 		r->out_functions[nr] = row->function;
 		r->out_frames[nr] = r->functions[row->function - 1];
 		r->out_frames[nr].line = row->line;

@@ -24,7 +24,6 @@ struct reader_meta {
 };
 
 struct reader_process {
-	uint32_t id;
 	int pid;
 	uint64_t start_time;
 	const char *comm, *command_line, *runtime, *runtime_description; /* NULL: unknown */
@@ -53,8 +52,6 @@ const struct reader_process *reader_processes(const struct reader *r, size_t *nr
 const struct reader_thread *reader_threads(const struct reader *r, size_t *nr);
 const struct reader_trigger *reader_triggers(const struct reader *r, size_t *nr);
 const struct reader_loss *reader_losses(const struct reader *r, size_t *nr);
-/* The value of a key or NULL. */
-const char *reader_meta_find(const struct reader *r, const char *key);
 /* Function ids run from 1 to this. */
 uint32_t reader_nr_functions(const struct reader *r);
 /* A frame of the function, with line and addresses 0. function in [1, reader_nr_functions]. */
@@ -75,7 +72,6 @@ struct reader_stack {
 	uint32_t id;      /* of the stack of frames alone; 0: the empty one */
 	size_t nr_frames;
 	const struct frame *frames; /* root first */
-	const uint32_t *frame_ids;  /* nr_frames; equal ids are equal frames */
 	const uint32_t *functions; /* nr_frames; equal ids are the same function at whatever line or
 	                              address */
 	const uint32_t *stacks; /* nr_frames; id of the stack up to and with this frame, none above

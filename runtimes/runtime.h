@@ -24,9 +24,7 @@ struct runtime; /* one attached process; each runtime has its own */
 
 /* What an interpreter frame is to the stitcher. */
 struct interp_desc {
-	uint8_t class;  /* enum stitch_interp_class */
-	uint8_t c_call; /* class STITCH_HIDDEN only: a C function was called for it (a block written
-	                   in C) */
+	uint8_t class;    /* enum stitch_interp_class */
 	uint8_t ends_run; /* an activation of the interpreter loop begins with this frame (FINISH,
 	                     by the exact rule) */
 };

@@ -36,25 +36,6 @@ bool dso_is_executable(const struct dso *dso)
 
 /* ---- segments -------------------------------------------------------------------- */
 
-bool dso_vaddr_of_offset(const struct dso *dso, uint64_t file_off, uint64_t *vaddr)
-{
-	const Elf64_Phdr *found = NULL;
-
-	for (size_t i = 0; i < dso->elf.nr_phdrs; i++) {
-		const Elf64_Phdr *ph = &dso->elf.phdrs[i];
-
-		if (ph->p_type != PT_LOAD || file_off < ph->p_offset ||
-		        file_off - ph->p_offset >= ph->p_filesz)
-			continue;
-		if (found == NULL || (ph->p_flags & PF_X) != 0)
-			found = ph;
-	}
-	if (found == NULL)
-		return false;
-	*vaddr = found->p_vaddr + (file_off - found->p_offset);
-	return true;
-}
-
 bool dso_offset_of_vaddr(const struct dso *dso, uint64_t vaddr, uint64_t *file_off)
 {
 	const Elf64_Phdr *ph = elf_file_find_load(&dso->elf, vaddr, 1);

@@ -40,8 +40,7 @@ const char *dso_build_id(const struct dso *dso); /* lower-case hex, "" when ther
 bool dso_is_executable(
         const struct dso *dso); /* a program; libc.so.6 is none, though it has PT_INTERP */
 
-/* File offset to vaddr by the PT_LOAD segments and back. False when no segment holds it. */
-bool dso_vaddr_of_offset(const struct dso *dso, uint64_t file_off, uint64_t *vaddr);
+/* vaddr to file offset by the PT_LOAD segments. False when no segment holds it. */
 bool dso_offset_of_vaddr(const struct dso *dso, uint64_t vaddr, uint64_t *file_off);
 /* What to subtract from an address in the process to get a vaddr, for a mapping of this file. */
 bool dso_load_bias(const struct dso *dso, const struct mapping *mapping, uint64_t *bias);

@@ -30,16 +30,11 @@ struct die_ranges {
 	size_t nr, cap;
 };
 
-struct unit {
-	Dwarf_Off die;
-	struct die_ranges functions;
-};
-
 struct dso_dwarf {
 	Elf *elf;
 	Dwarf *dw;
 	struct die_ranges units;
-	struct unit *seen; /* owned: units whose functions were read */
+	struct die_ranges *seen; /* owned: the functions of units that were read */
 	size_t nr_seen, cap_seen;
 	struct hash64 by_die; /* a unit's DIE to its index in seen */
 };
@@ -203,7 +198,7 @@ void dso_dwarf_free(struct dso_dwarf *d)
 	if (d == NULL)
 		return;
 	for (size_t i = 0; i < d->nr_seen; i++)
-		free(d->seen[i].functions.v);
+		free(d->seen[i].v);
 	free(d->seen);
 	free(d->units.v);
 	hash64_release(&d->by_die);
@@ -258,16 +253,16 @@ static const struct die_ranges *functions_of(struct dso_dwarf *d, Dwarf_Die *cu)
 	size_t budget = NR_DIES_MAX;
 
 	if (i != NULL)
-		return &d->seen[*i].functions;
+		return &d->seen[*i];
 	if (ARRAY_RESERVE(d->seen, d->cap_seen, d->nr_seen + 1, NR_DIES_MAX) != 0 ||
 	        hash64_put(&d->by_die, key, d->nr_seen) != 0)
 		return NULL;
-	struct unit *unit = &d->seen[d->nr_seen++];
+	struct die_ranges *functions = &d->seen[d->nr_seen++];
 
-	*unit = (struct unit){.die = key};
-	collect_functions(&unit->functions, cu, 0, &budget);
-	ranges_sort(&unit->functions);
-	return &unit->functions;
+	*functions = (struct die_ranges){0};
+	collect_functions(functions, cu, 0, &budget);
+	ranges_sort(functions);
+	return functions;
 }
 
 /* ---- resolving

@@ -319,12 +319,3 @@ int target_read_u32(const struct target *t, uint64_t addr, uint32_t *out)
 		*out = v;
 	return rc;
 }
-
-int target_read_str(const struct target *t, uint64_t addr, size_t n, char *out)
-{
-	int rc = target_read(t, addr, out, n);
-
-	if (rc == 0)
-		out[n] = '\0';
-	return rc;
-}

@@ -45,7 +45,5 @@ struct target_piece {
 size_t target_read_pieces(const struct target *t, const struct target_piece *v, size_t nr);
 int target_read_u64(const struct target *t, uint64_t addr, uint64_t *out);
 int target_read_u32(const struct target *t, uint64_t addr, uint32_t *out);
-/* n bytes and a NUL: out has room for n + 1. */
-int target_read_str(const struct target *t, uint64_t addr, size_t n, char *out);
 
 #endif

@@ -177,7 +177,6 @@ struct ruby_proc {
 	/* offsets in rb_execution_context_t; all below INTERP_CONTEXT_SZ */
 	uint16_t ec_vm_stack, ec_vm_stack_size, ec_cfp, ec_thread;
 	uint16_t ec_machine_stack_start, ec_machine_stack_maxsize;
-	uint16_t thread_ec;      /* rb_thread_t.ec */
 	uint16_t thread_ractor;  /* rb_thread_t.ractor */
 	uint16_t ractor_running; /* rb_ractor_t: the thread that holds the GVL (threads.gvl.owner,
 	                            threads.sched.running) */

@@ -255,7 +255,6 @@ static int find_vm(struct runtime *rt, struct err *err)
 	rt->from.vm = has_gc && has_symbol ? "ruby_current_vm_ptr and code of rb_during_gc"
 	              : has_gc             ? "code of rb_during_gc"
 	                                   : "ruby_current_vm_ptr";
-	rt->got_vm_ptr = addr;
 	if (target_read_u64(&rt->target, addr, &vm) != 0 || !ruby_is_heap(vm) ||
 	        target_read_u64(&rt->target, vm + rt->l->vm.main_thread, &th) != 0 ||
 	        !ruby_is_heap(th))
@@ -758,7 +757,6 @@ static void fill_proc(struct runtime *rt)
 	p->ec_thread = l->ec.thread_ptr;
 	p->ec_machine_stack_start = l->ec.machine_stack_start;
 	p->ec_machine_stack_maxsize = l->ec.machine_stack_maxsize;
-	p->thread_ec = l->thread.ec;
 	p->thread_ractor = l->thread.ractor;
 	p->ractor_running = l->ractor.running;
 	p->cfp_sz = l->cfp.sz;

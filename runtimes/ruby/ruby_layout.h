@@ -27,7 +27,7 @@ struct ruby_layout {
 	bool supported;        /* run and tested; a row without it is refused at attach */
 
 	struct {
-		uint16_t vm_stack, vm_stack_size, cfp, tag, fiber_ptr, thread_ptr, errinfo;
+		uint16_t vm_stack, vm_stack_size, cfp, tag, thread_ptr, errinfo;
 		uint16_t machine_stack_start, machine_stack_maxsize;
 	} ec;
 	struct {
@@ -53,7 +53,7 @@ struct ruby_layout {
 	} objspace;
 	struct {
 		uint16_t body; /* of rb_iseq_t */
-		uint16_t type, iseq_size, iseq_encoded, pathobj, base_label, label, first_lineno;
+		uint16_t type, iseq_size, iseq_encoded, pathobj, label, first_lineno;
 		uint16_t insns_body, insns_size, succ_index_table, parent_iseq, local_iseq, sz;
 		bool first_lineno_is_value; /* a Fixnum, not an int */
 		uint8_t entry_sz;           /* of struct iseq_insn_info_entry; line_no is at 0 */

@@ -227,11 +227,8 @@ void ruby_frame_class(
 		d.class = f->code != 0 && f->pc != 0 ? STITCH_CODE : STITCH_HIDDEN;
 	else if (magic == VM_FRAME_MAGIC_CFUNC)
 		d.class = STITCH_C;
-	else if (magic == VM_FRAME_MAGIC_IFUNC)
-		d.c_call = 1;
-	else if (magic == VM_FRAME_MAGIC_TOP && f->pc == 0)
-		d.c_call = 1;
-	else if (magic != VM_FRAME_MAGIC_DUMMY && f->code != 0 && runs)
+	else if (magic != VM_FRAME_MAGIC_IFUNC && magic != VM_FRAME_MAGIC_DUMMY && f->code != 0 &&
+	         runs)
 		d.class = STITCH_CODE;
 	/* rb_vm_call_cfunc and the dummy frames carry FINISH without an activation of vm_exec. */
 	d.ends_run = (f->flags & VM_FRAME_FLAG_FINISH) && magic != VM_FRAME_MAGIC_DUMMY && runs;

@@ -43,7 +43,6 @@ struct runtime {
 	struct ruby_ec_code ec_code;
 	struct ruby_sources from;
 	uint64_t vm, main_thread;
-	uint64_t got_vm_ptr; /* address of ruby_current_vm_ptr */
 	unsigned int nr_threads;
 
 	struct ruby_range exec_cold[RUBY_MAX_COLD], core_cold[RUBY_MAX_COLD];

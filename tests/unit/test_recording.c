@@ -106,7 +106,10 @@ TEST(what_was_written_is_read_back)
 	CHECK(!beside(path, "-wal") && !beside(path, "-shm") && !beside(path, "-journal"));
 
 	REQUIRE((r = fixture_open(path)) != NULL);
-	CHECK_STR(reader_meta_find(r, "rate_hz"), "99");
+	const struct reader_meta *metas = reader_metas(r, &nr);
+	REQUIRE(nr == 1);
+	CHECK_STR(metas[0].key, "rate_hz");
+	CHECK_STR(metas[0].value, "99");
 	threads = reader_threads(r, &nr);
 	CHECK_EQ(nr, 1);
 	CHECK_STR(threads[0].comm, "renamed");

@@ -56,13 +56,13 @@ TEST(what_another_process_wrote_can_be_read)
 {
 	struct child c;
 	struct target t;
-	char text[19] = "..................";
+	char text[18] = "";
 	uint64_t u64 = 0;
 	uint32_t u32 = 0;
 
 	REQUIRE(child_start(&c, NULL));
 	REQUIRE(target_open(&t, c.pid, NULL) == 0);
-	CHECK_EQ(target_read_str(&t, (uintptr_t)words, 17, text), 0);
+	CHECK_EQ(target_read(&t, (uintptr_t)words, text, 17), 0);
 	CHECK_STR(text, "the child's words");
 	CHECK_EQ(target_read_u64(&t, (uintptr_t)words + 64, &u64), 0);
 	CHECK_EQ(u64, 0x1122334455667788);
@@ -268,12 +268,12 @@ static int made_up_read(const struct target *t, uint64_t addr, void *out, size_t
 TEST(memory_can_be_made_up)
 {
 	struct target t = {.pid = 1, .pidfd = -1, .read = made_up_read, .ctx = "0123456789abcdef"};
-	char text[5];
+	char text[5] = "";
 
 	CHECK(target_is_alive(&t));
-	CHECK_EQ(target_read_str(&t, 20, 4, text), 0);
+	CHECK_EQ(target_read(&t, 20, text, 4), 0);
 	CHECK_STR(text, "4567");
-	CHECK_EQ(target_read_str(&t, 30, 4, text), -EFAULT);
+	CHECK_EQ(target_read(&t, 30, text, 4), -EFAULT);
 	target_close(&t);
 }
 
