@@ -27,17 +27,17 @@ struct ruby_layout {
 	bool supported;        /* run and tested; a row without it is refused at attach */
 
 	struct {
-		uint16_t vm_stack, vm_stack_size, cfp, tag, thread_ptr, errinfo;
+		uint16_t vm_stack, vm_stack_size, cfp, thread_ptr, errinfo;
 		uint16_t machine_stack_start, machine_stack_maxsize;
 	} ec;
 	struct {
-		uint16_t pc, sp, iseq, self, ep, jit_return, sz;
+		uint16_t pc, iseq, ep, jit_return, sz;
 	} cfp;
 	struct {
-		uint16_t lt_node, self, ractor, vm, ec, nt, thread_id, blocking_region_buffer, name;
+		uint16_t lt_node, self, ractor, ec, nt, thread_id, blocking_region_buffer, name;
 	} thread; /* thread_id: 0 where it is in nt */
 	struct {
-		uint16_t thread_id, tid;
+		uint16_t thread_id;
 	} nt; /* rb_native_thread */
 	struct {
 		uint16_t ractor_set, main_thread, objspace;
