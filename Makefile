@@ -156,7 +156,8 @@ check: ## all tests; installs what they need; a test that is skipped has failed 
 	$(Q)$(MAKE) --no-print-directory $(JOBS) all $(O)/tests/rubies.h $(O)/tests/bpf/load
 	$(Q)$(MAKE) --no-print-directory $(JOBS) CHECK=1 all
 	$(Q)$(MAKE) --no-print-directory $(JOBS) SAN=address,undefined unit-programs
-	$(Q)tests/run --strict lint unit bpf walk e2e names browser -- '$(T)'
+	$(Q)$(MAKE) --no-print-directory $(JOBS) fuzz-programs
+	$(Q)tests/run --strict lint unit fuzz bpf walk e2e names browser -- '$(T)'
 
 check-unit: rubies ## unit tests under ASan and UBSan, no root (T=name for one)
 	$(Q)$(MAKE) --no-print-directory $(JOBS) SAN=address,undefined unit-programs
@@ -231,12 +232,15 @@ compile_commands.json: ## for clangd and clang-tidy
 
 clean: ## remove what was built (not the unpacked Rubies)
 	rm -rf build-san build/rprof build/librprof.a build/setup.log demo.html demo.rprof compile_commands.json \
-		$(addprefix build/,base bpf check symbolizer runtimes profile record cli tests demo test-logs bench)
+		$(addprefix build/,base bpf check symbolizer runtimes profile record cli tests demo test-logs bench \
+		fuzz)
 
 tidy: all ## clang-tidy with the analyzer: minutes (check-lint does the rest of .clang-tidy)
 	$(Q)tests/lint/run analyzer
 
 format: ## clang-format all sources
 	clang-format -i $$(git ls-files '*.c' '*.h')
+
+include tests/fuzz/fuzz.mk
 
 -include $(lib_obj:.o=.d) $(cli_obj:.o=.d) $(unit:=.d)
