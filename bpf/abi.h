@@ -242,9 +242,16 @@ struct rprof_capture {
 	uint32_t unused;
 };
 
+/* What makes a sample; record/trigger.c has the rest of what is known of each. */
 enum rprof_trigger {
-	TRIGGER_CPU = 1,     /* the clock of the CPU: one unit is one period */
-	TRIGGER_SYSCALL = 2, /* the entry of a system call: one unit is one call */
+	TRIGGER_CPU = 1,     /* the clock of the CPU */
+	TRIGGER_SYSCALL = 2, /* the entry of a system call */
+};
+
+/* Which system calls are wanted: a bit for each number. */
+enum { RPROF_MAX_SYSCALL = 1024 };
+struct syscall_set {
+	uint64_t bit[RPROF_MAX_SYSCALL / 64];
 };
 
 /* How a walk ended. Append only: the numbers are stored in recordings. */
@@ -336,12 +343,16 @@ struct rprof_sample {
 	uint32_t tag;                           /* of the interpreter, as in struct rprof_proc */
 	uint32_t unsent_old_stamp; /* all objects that were not captured were old then, and this was
 	                              good; 0: they were not */
-	uint32_t unused;
-	uint32_t base_unsent; /* so many outermost frames may be of objects that were not captured
+	uint16_t base_unsent; /* so many outermost frames may be of objects that were not captured
 	                         (of the base); the rest says so itself */
-	uint32_t keep_slot, keep_seq;
+	uint16_t keep_slot;
+	uint32_t keep_seq;
 	uint32_t reads;   /* reads of user memory that this walk made */
 	uint32_t lookups; /* searches in the unwind tables */
+	/* In the trigger's unit. A trigger that knows the weight when the record is made fills it
+	   in (time off the CPU, when the thread runs again); 0: all its events weigh the same, see
+	   trigger_weight(). */
+	uint64_t weight;
 	uint64_t context; /* address of the execution context, or 0 */
 	uint64_t gc_gen;  /* what the interpreter's collector did, in its own encoding */
 	char comm[16];

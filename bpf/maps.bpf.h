@@ -322,11 +322,6 @@ struct {
 	__type(value, __u64);
 } rp_counters SEC(".maps");
 
-/* Which system calls are wanted: a bit for each number. */
-enum { RPROF_MAX_SYSCALL = 1024 };
-struct syscall_set {
-	__u64 bit[RPROF_MAX_SYSCALL / 64];
-};
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);

@@ -41,7 +41,8 @@ int on_sys_enter(struct bpf_raw_tracepoint_args *ctx)
 	__u32 zero = 0;
 
 	set = bpf_map_lookup_elem(&rp_syscalls, &zero);
-	if (!set || nr >= RPROF_MAX_SYSCALL || !(set->bit[(nr >> 6) & 15] & 1ULL << (nr & 63)))
+	if (!set || nr >= RPROF_MAX_SYSCALL ||
+	        !(set->bit[(nr >> 6) & (RPROF_MAX_SYSCALL / 64 - 1)] & 1ULL << (nr & 63)))
 		return 0;
 	proc = sampled_process(&ids);
 	if (!proc)

@@ -39,12 +39,11 @@ struct recorder {
 	/* what was asked for */
 	pid_t *pids;
 	size_t nr_pids;
-	uint32_t rate_hz;
+	struct trigger_options triggers;
 	uint64_t duration_ns;
 	const char *path;
 	char default_path[192];
-	uint32_t *syscalls;
-	size_t nr_syscalls;
+	uint32_t *syscalls; /* owned; triggers has them too */
 	bool quiet, json;
 
 	struct dso_cache *dsos;
@@ -110,7 +109,7 @@ static int parse_options(struct recorder *r, int argc, char **argv, bool *done)
 			rc = option_pids("-p", optarg, &r->pids, &r->nr_pids, &err);
 			break;
 		case 'F':
-			rc = option_rate("-F", optarg, &r->rate_hz, &err);
+			rc = option_rate("-F", optarg, &r->triggers.rate_hz, &err);
 			rate_given = true;
 			break;
 		case 'd':
@@ -121,7 +120,7 @@ static int parse_options(struct recorder *r, int argc, char **argv, bool *done)
 			break;
 		case 's':
 			rc = option_syscalls(
-			        "--syscall", optarg, &r->syscalls, &r->nr_syscalls, &err);
+			        "--syscall", optarg, &r->syscalls, &r->triggers.nr_syscalls, &err);
 			break;
 		case 'q':
 			r->quiet = true;
@@ -152,8 +151,9 @@ static int parse_options(struct recorder *r, int argc, char **argv, bool *done)
 		        &cmd_record, "at most %d processes can be in one recording", MAX_RECORDED);
 	if (r->path != NULL && r->path[0] == '\0')
 		return cli_bad_usage(&cmd_record, "-o needs the name of a file");
+	r->triggers.syscalls = r->syscalls;
 	if (!rate_given)
-		r->rate_hz = r->nr_syscalls != 0 ? 0 : DEFAULT_RATE_HZ;
+		r->triggers.rate_hz = r->triggers.nr_syscalls != 0 ? 0 : DEFAULT_RATE_HZ;
 	return EXIT_OK;
 }
 
@@ -247,8 +247,8 @@ static void write_start_meta(struct recorder *r, char **argv)
 	strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &tm);
 	recording_set_meta(r->rec, "started_at", when);
 	set_meta_u64(r, "start_ns", r->start_ns);
-	if (r->rate_hz != 0)
-		set_meta_u64(r, "rate_hz", r->rate_hz);
+	if (r->triggers.rate_hz != 0)
+		set_meta_u64(r, "rate_hz", r->triggers.rate_hz);
 }
 
 static enum exit_code exit_code_of_output(int rc)
@@ -285,13 +285,8 @@ static int open_recording(struct recorder *r, char **argv)
 
 static int open_kernel(struct recorder *r)
 {
-	struct kernel_options options = {
-	        .rate_hz = r->rate_hz,
-	        .syscalls = r->syscalls,
-	        .nr_syscalls = r->nr_syscalls,
-	};
 	struct err err = {0};
-	int rc = kernel_new(&options, r->processes, r->nr_processes, &r->kernel, &err);
+	int rc = kernel_new(&r->triggers, r->processes, r->nr_processes, &r->kernel, &err);
 
 	if (rc == -EPERM || rc == -EACCES)
 		return cli_fail(EXIT_PERMISSION, "%s", err.msg);
@@ -306,7 +301,7 @@ static int open_pipeline(struct recorder *r)
 {
 	struct err err = {0};
 
-	if (pipeline_new(r->rec, r->kallsyms, r->rate_hz, &r->pipeline, &err) != 0)
+	if (pipeline_new(r->rec, r->kallsyms, &r->triggers, &r->pipeline, &err) != 0)
 		return cli_fail(EXIT_INTERNAL, "%s", err.msg);
 	for (size_t i = 0; i < r->nr_processes; i++)
 		if (pipeline_add_process(r->pipeline, r->processes[i], &err) != 0)
@@ -557,9 +552,10 @@ static uint64_t own_cpu_ns(void)
 
 static int finish(struct recorder *r, uint64_t cpu_at_start, int rc, struct err *err)
 {
-	const struct process *unsampled = unsampled_find(r->processes, r->nr_processes, r->rate_hz);
+	const struct process *unsampled =
+	        unsampled_find(r->processes, r->nr_processes, r->triggers.rate_hz);
 	struct summary sum = {
-	        .path = r->path, .rate_hz = r->rate_hz, .unsampled = unsampled != NULL};
+	        .path = r->path, .rate_hz = r->triggers.rate_hz, .unsampled = unsampled != NULL};
 	int close_rc, code = EXIT_OK;
 
 	sum.duration_ns = now_ns() - r->start_ns;

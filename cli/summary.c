@@ -136,12 +136,14 @@ void summary_print_json(const struct summary *s, FILE *out)
 	        ",\"user_reads\":%" PRIu64 ",\"table_lookups\":%" PRIu64 ",\"ring_bytes\":%" PRIu64
 	        ",\"wakeups\":%" PRIu64 ",\"captures\":%" PRIu64 ",\"captures_as_before\":%" PRIu64
 	        ",\"samples_with_unsent\":%" PRIu64 ",\"longest_run_ns\":%" PRIu64
-	        ",\"records_not_understood\":%" PRIu64
-	        ",\"verified_instructions\":{\"cpu\":%u,\"syscall\":%u}",
+	        ",\"records_not_understood\":%" PRIu64 ",\"verified_instructions\":{",
 	        ss->lost, ss->missed, s->table_losses, s->unread, s->own_cpu_ns, ss->bpf_ns,
 	        ss->bpf_runs, ss->reads, ss->lookups, ss->ring_bytes, ss->wakeups, ss->captures,
 	        ss->looked_at, ss->unsent, ss->longest_ns,
-	        s->pipeline.bad_records + ss->bad_records, ss->verified_cpu, ss->verified_syscall);
+	        s->pipeline.bad_records + ss->bad_records);
+	for (size_t i = 0; i < NR_TRIGGERS; i++)
+		fprintf(out, "%s\"%s\":%u", i == 0 ? "" : ",", triggers[i].name, ss->verified[i]);
+	fputs("}", out);
 #ifdef RPROF_CHECK
 	fprintf(out,
 	        ",\"walks_compared\":%" PRIu64 ",\"frames_compared\":%" PRIu64

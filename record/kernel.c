@@ -29,16 +29,15 @@ enum { MAX_TAG = 4095 }; /* struct rprof_proc */
 enum { SPARE_CHUNKS = 32, SPARE_PAGES = 16384, SPARE_RULES = 16384 };
 
 struct kernel {
-	struct kernel_options options;
+	struct trigger_options options;
 	struct rprof_bpf *skel;
 	struct ring_buffer *ring;
 	struct sideband *sideband;
 	int epoll_fd;
 	int stats_fd;
 	int nr_cpus;
-	int *perf_fds; /* owned; one for each CPU, -1: offline */
-	struct bpf_link **links;
-	struct bpf_link *syscall_link;
+	struct bpf_link **links; /* of all programs: at most one for each trigger and CPU */
+	size_t nr_links;
 	struct table_store store;
 	void *rows, *pages, *rules; /* mappings of the BPF arrays */
 	size_t rows_sz, pages_sz, rules_sz;
@@ -228,6 +227,11 @@ static int map_tables(struct kernel *s, struct err *err)
 	return 0;
 }
 
+static struct bpf_program *program_of(const struct kernel *s, const struct trigger *t)
+{
+	return bpf_object__find_program_by_name(s->skel->obj, t->program);
+}
+
 static int load_skeleton(struct kernel *s, struct err *err)
 {
 	uint32_t chunks, pages, rules, nr_kept = nr_kept_walks(s);
@@ -277,8 +281,14 @@ static int load_skeleton(struct kernel *s, struct err *err)
 	if (getenv("RPROF_PLANT") != NULL)
 		s->skel->rodata->rp_planted = (uint32_t)atoi(getenv("RPROF_PLANT"));
 #endif
-	bpf_program__set_autoload(s->skel->progs.on_cpu_clock, s->options.rate_hz != 0);
-	bpf_program__set_autoload(s->skel->progs.on_sys_enter, s->options.nr_syscalls != 0);
+	for (size_t i = 0; i < NR_TRIGGERS; i++) {
+		struct bpf_program *prog = program_of(s, &triggers[i]);
+
+		if (prog == NULL)
+			return err_set(err, -EINVAL, "the BPF object has no program %s",
+			        triggers[i].program);
+		bpf_program__set_autoload(prog, trigger_is_on(&triggers[i], &s->options));
+	}
 	rc = rprof_bpf__load(s->skel);
 	/* -EACCES is what the verifier says of a program too. */
 	if (rc == -EPERM || (rc == -EACCES && geteuid() != 0))
@@ -469,14 +479,10 @@ static int on_record(void *ctx, void *data, size_t size)
 	return s->sink->more(s->sink->ctx) ? 0 : -EAGAIN;
 }
 
-int kernel_new(const struct kernel_options *options, struct process *const *processes,
+int kernel_new(const struct trigger_options *options, struct process *const *processes,
         size_t nr_processes, struct kernel **out, struct err *err)
 {
 	struct kernel *s = calloc(1, sizeof(*s));
-	struct syscall_set_abi {
-		uint64_t bit[16];
-	} set = {0};
-	uint32_t zero = 0;
 	int rc;
 
 	if (s == NULL)
@@ -494,15 +500,12 @@ int kernel_new(const struct kernel_options *options, struct process *const *proc
 	rc = load_skeleton(s, err);
 	if (rc != 0)
 		goto out;
-	s->perf_fds = calloc((size_t)s->nr_cpus, sizeof(*s->perf_fds));
-	s->links = calloc((size_t)s->nr_cpus, sizeof(*s->links));
+	s->links = calloc((size_t)s->nr_cpus * NR_TRIGGERS, sizeof(struct bpf_link *));
 	s->counter_values = calloc((size_t)s->nr_cpus, sizeof(*s->counter_values));
-	if (s->perf_fds == NULL || s->links == NULL || s->counter_values == NULL) {
+	if (s->links == NULL || s->counter_values == NULL) {
 		rc = err_set(err, -ENOMEM, "out of memory");
 		goto out;
 	}
-	for (int i = 0; i < s->nr_cpus; i++)
-		s->perf_fds[i] = -1;
 	/* Statistics are a nicety: without them the summary says less. */
 	s->stats_fd = bpf_enable_stats(BPF_STATS_RUN_TIME);
 	s->ring = ring_buffer__new(bpf_map__fd(s->skel->maps.rp_ring), on_record, s, NULL);
@@ -520,10 +523,6 @@ int kernel_new(const struct kernel_options *options, struct process *const *proc
 		rc = err_set(err, -EIO, "events cannot be watched: %s", strerror(errno));
 		goto out;
 	}
-	for (size_t i = 0; i < options->nr_syscalls; i++)
-		if (options->syscalls[i] < 1024)
-			set.bit[options->syscalls[i] / 64] |= 1ULL << (options->syscalls[i] % 64);
-	bpf_map_update_elem(bpf_map__fd(s->skel->maps.rp_syscalls), &zero, &set, BPF_ANY);
 	for (size_t i = 0; i < nr_processes; i++) {
 		rc = kernel_update_process(s, processes[i], err);
 		if (rc != 0 && rc != -ENOSPC)
@@ -543,7 +542,6 @@ void kernel_free(struct kernel *s)
 	if (s->links != NULL)
 		kernel_stop(s);
 	free(s->links);
-	free(s->perf_fds);
 	free(s->counter_values);
 	sideband_free(s->sideband);
 	ring_buffer__free(s->ring);
@@ -559,7 +557,7 @@ void kernel_free(struct kernel *s)
 	free(s);
 }
 
-static int start_clock(struct kernel *s, struct err *err)
+static int attach_clock(struct kernel *s, struct bpf_program *prog, struct err *err)
 {
 	struct perf_event_attr attr = {
 	        .type = PERF_TYPE_SOFTWARE,
@@ -568,6 +566,7 @@ static int start_clock(struct kernel *s, struct err *err)
 	        .freq = 1,
 	        .sample_freq = s->options.rate_hz,
 	};
+	struct bpf_link *link;
 	int nr = 0;
 
 	for (int cpu = 0; cpu < s->nr_cpus; cpu++) {
@@ -581,49 +580,63 @@ static int start_clock(struct kernel *s, struct err *err)
 		if (fd < 0)
 			return err_set(err, -errno, "CPU %d cannot be sampled at %u Hz: %s", cpu,
 			        s->options.rate_hz, strerror(errno));
-		s->links[cpu] = bpf_program__attach_perf_event(s->skel->progs.on_cpu_clock, fd);
-		if (s->links[cpu] == NULL) {
+		link = bpf_program__attach_perf_event(prog, fd);
+		if (link == NULL) {
 			int rc = -errno;
 
 			close(fd);
 			return err_set(err, rc, "the sampler cannot be attached to CPU %d: %s", cpu,
 			        strerror(-rc));
 		}
-		s->perf_fds[cpu] = fd; /* closed with its link */
+		s->links[s->nr_links++] = link; /* closes fd */
 		nr++;
 	}
 	return 0;
 }
 
+static int attach_syscalls(struct kernel *s, struct bpf_program *prog, struct err *err)
+{
+	struct syscall_set set = {0};
+	struct bpf_link *link;
+	uint32_t zero = 0;
+
+	for (size_t i = 0; i < s->options.nr_syscalls; i++) {
+		uint32_t number = s->options.syscalls[i];
+
+		if (number < RPROF_MAX_SYSCALL)
+			set.bit[number / 64] |= 1ULL << (number % 64);
+	}
+	if (bpf_map_update_elem(bpf_map__fd(s->skel->maps.rp_syscalls), &zero, &set, BPF_ANY) != 0)
+		return err_set(err, -errno, "the list of system calls cannot be loaded: %s",
+		        strerror(errno));
+	link = bpf_program__attach(prog);
+	if (link == NULL)
+		return err_set(err, -errno, "system calls cannot be traced: %s", strerror(errno));
+	s->links[s->nr_links++] = link;
+	return 0;
+}
+
 int kernel_start(struct kernel *s, uint64_t end_ns, struct err *err)
 {
-	int rc;
+	static int (*const attach[])(struct kernel *, struct bpf_program *, struct err *) = {
+	        [ATTACH_CLOCK] = attach_clock,
+	        [ATTACH_SYSCALLS] = attach_syscalls,
+	};
+	int rc = 0;
 
 	s->skel->bss->rp_end_ns = end_ns;
-	if (s->options.rate_hz != 0) {
-		rc = start_clock(s, err);
-		if (rc != 0)
-			return rc;
-	}
-	if (s->options.nr_syscalls != 0) {
-		s->syscall_link = bpf_program__attach(s->skel->progs.on_sys_enter);
-		if (s->syscall_link == NULL)
-			return err_set(
-			        err, -errno, "system calls cannot be traced: %s", strerror(errno));
-	}
-	return 0;
+	for (size_t i = 0; i < NR_TRIGGERS && rc == 0; i++)
+		if (trigger_is_on(&triggers[i], &s->options))
+			rc = attach[triggers[i].attach](s, program_of(s, &triggers[i]), err);
+	return rc;
 }
 
 void kernel_stop(struct kernel *s)
 {
 	/* At once: to detach a program takes the kernel a moment. */
 	s->skel->bss->rp_end_ns = 1;
-	for (int cpu = 0; cpu < s->nr_cpus; cpu++) {
-		bpf_link__destroy(s->links[cpu]);
-		s->links[cpu] = NULL;
-	}
-	bpf_link__destroy(s->syscall_link);
-	s->syscall_link = NULL;
+	while (s->nr_links != 0)
+		bpf_link__destroy(s->links[--s->nr_links]);
 }
 
 int kernel_ring_fd(const struct kernel *s)
@@ -696,6 +709,6 @@ void kernel_stats(const struct kernel *s, struct kernel_stats *out)
 	        .check_captures = counter_sum(s, COUNTER_CHECK_CAPTURES),
 	        .check_capture = counter_sum(s, COUNTER_CHECK_CAPTURE),
 	};
-	add_program(s->skel->progs.on_cpu_clock, out, &out->verified_cpu);
-	add_program(s->skel->progs.on_sys_enter, out, &out->verified_syscall);
+	for (size_t i = 0; i < NR_TRIGGERS; i++)
+		add_program(program_of(s, &triggers[i]), out, &out->verified[i]);
 }

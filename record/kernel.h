@@ -8,15 +8,10 @@
 #include "base/err.h"
 #include "bpf/abi.h"
 #include "record/process.h"
+#include "record/trigger.h"
 #include <stdbool.h>
 
 struct kernel;
-
-struct kernel_options {
-	uint32_t rate_hz;         /* CPU clock; 0: no CPU samples */
-	const uint32_t *syscalls; /* numbers */
-	size_t nr_syscalls;
-};
 
 /* What is counted, since the start. */
 struct kernel_stats {
@@ -34,17 +29,18 @@ struct kernel_stats {
 	uint64_t bad_records;      /* malformed, or without the walk that they build on */
 	/* of a build with RPROF_CHECK */
 	uint64_t checked, check_frames; /* walks made a second time, plainly; frames compared */
-	uint64_t check_native, check_interp;     /* walks that differed in the kernel */
-	uint64_t check_whole;                    /* records that differed once they were whole */
-	uint64_t check_captures, check_capture;  /* captures compared, and those that differed */
-	uint32_t verified_cpu, verified_syscall; /* instructions that the verifier went through */
+	uint64_t check_native, check_interp;    /* walks that differed in the kernel */
+	uint64_t check_whole;                   /* records that differed once they were whole */
+	uint64_t check_captures, check_capture; /* captures compared, and those that differed */
+	/* Instructions that the verifier went through, of each trigger's program; 0: is off. */
+	uint32_t verified[NR_TRIGGERS];
 };
 
 /*
  * Loads the programs and the unwind tables of the processes; nothing fires yet. -EPERM: the
  * sentence names the capability or sysctl. -ENOTSUP: the kernel lacks BTF or BPF.
  */
-int kernel_new(const struct kernel_options *options, struct process *const *processes,
+int kernel_new(const struct trigger_options *options, struct process *const *processes,
         size_t nr_processes, struct kernel **out, struct err *err);
 void kernel_free(struct kernel *s);
 

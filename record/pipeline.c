@@ -29,8 +29,8 @@ struct pipeline {
 	struct stack stack;
 };
 
-int pipeline_new(struct recording *rec, struct kallsyms *kallsyms, uint32_t rate_hz,
-        struct pipeline **out, struct err *err)
+int pipeline_new(struct recording *rec, struct kallsyms *kallsyms,
+        const struct trigger_options *options, struct pipeline **out, struct err *err)
 {
 	struct pipeline *pl = calloc(1, sizeof(*pl));
 	int rc;
@@ -44,7 +44,7 @@ int pipeline_new(struct recording *rec, struct kallsyms *kallsyms, uint32_t rate
 		rc = err_set(err, -ENOMEM, "out of memory");
 		goto out;
 	}
-	rc = store_new(rec, rate_hz, &pl->store, err);
+	rc = store_new(rec, options, &pl->store, err);
 	if (rc != 0)
 		goto out;
 	*out = pl;

@@ -20,9 +20,9 @@ struct pipeline_stats {
 	uint64_t bad_records; /* of no known process, or without memory for them */
 };
 
-/* kallsyms may be NULL: kernel frames are addresses then. rate_hz 0: no CPU samples. */
-int pipeline_new(struct recording *rec, struct kallsyms *kallsyms, uint32_t rate_hz,
-        struct pipeline **out, struct err *err);
+/* kallsyms may be NULL: kernel frames are addresses then. */
+int pipeline_new(struct recording *rec, struct kallsyms *kallsyms,
+        const struct trigger_options *options, struct pipeline **out, struct err *err);
 void pipeline_free(struct pipeline *pl);
 /* The process must have its id of the recording. It stays the caller's and must live as long as the
  * pipeline. */

@@ -1,7 +1,6 @@
 #include "record/store.h"
 
 #include "base/hash.h"
-#include "record/syscalls.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -16,32 +15,43 @@ struct seen_frame {
 
 struct store {
 	struct recording *rec;
-	uint64_t period_ns;
-	uint32_t cpu_trigger;
-	struct hash64 syscall_triggers; /* number -> frame id << 32 | trigger id */
-	struct hash64 threads;          /* pid << 32 | tid -> id */
-	struct hash64 by_frame;         /* hash of a frame -> index in seen */
-	struct seen_frame *seen;        /* owned */
+	struct trigger_options options;
+	struct hash64 triggers;  /* number << 32 | system call -> frame id << 32 | trigger id */
+	struct hash64 threads;   /* pid << 32 | tid -> id */
+	struct hash64 by_frame;  /* hash of a frame -> index in seen */
+	struct seen_frame *seen; /* owned */
 	size_t nr_seen, cap_seen;
 	uint32_t *ids; /* of one stack's frames, root first; owned */
 	size_t nr_ids, cap_ids;
 	struct store_stats stats;
 };
 
-int store_new(struct recording *rec, uint32_t rate_hz, struct store **out, struct err *err)
+static int trigger_ids(struct store *st, const struct trigger *t, uint32_t call, uint32_t *trigger,
+        uint32_t *frame);
+
+/* The clock is there from the start: that it was on and has no sample says something, too. */
+static int add_clock(struct store *st)
+{
+	const struct trigger *cpu = trigger_find(TRIGGER_CPU);
+	uint32_t trigger, frame;
+
+	return trigger_is_on(cpu, &st->options) ? trigger_ids(st, cpu, 0, &trigger, &frame) : 0;
+}
+
+int store_new(struct recording *rec, const struct trigger_options *options, struct store **out,
+        struct err *err)
 {
 	struct store *st = calloc(1, sizeof(*st));
-	int rc = 0;
+	int rc;
 
 	if (st == NULL)
 		return err_set(err, -ENOMEM, "out of memory");
 	st->rec = rec;
-	st->period_ns = rate_hz != 0 ? 1000000000ULL / rate_hz : 0;
-	hash64_init(&st->syscall_triggers);
+	st->options = *options;
+	hash64_init(&st->triggers);
 	hash64_init(&st->threads);
 	hash64_init(&st->by_frame);
-	if (rate_hz != 0)
-		rc = recording_add_trigger(rec, "cpu", "ns", &st->cpu_trigger);
+	rc = add_clock(st);
 	if (rc != 0) {
 		store_free(st);
 		return err_set(err, rc, "the recording does not take its first trigger");
@@ -54,7 +64,7 @@ void store_free(struct store *st)
 {
 	if (st == NULL)
 		return;
-	hash64_release(&st->syscall_triggers);
+	hash64_release(&st->triggers);
 	hash64_release(&st->threads);
 	hash64_release(&st->by_frame);
 	free(st->seen);
@@ -156,14 +166,14 @@ static int thread_id(struct store *st, const struct rprof_sample *s,
 	return rc;
 }
 
-/* Of a system call: its trigger, and the frame that stands for it. */
-static int syscall_ids(struct store *st, uint32_t number, uint32_t *trigger, uint32_t *frame)
+/* The trigger in the recording, and the frame that stands for its event; 0: there is none. */
+static int trigger_ids(struct store *st, const struct trigger *t, uint32_t call, uint32_t *trigger,
+        uint32_t *frame)
 {
-	const uint64_t *found = hash64_find(&st->syscall_triggers, number);
-	const char *known = syscall_name(number);
-	char name[64], unknown[32];
-	struct frame f = {
-	        .kind = FRAME_KERNEL, .role = ROLE_SYSCALL, .library = "[kernel]", .name = known};
+	uint64_t key = (uint64_t)t->number << 32 | (t->has_calls ? call : 0);
+	const uint64_t *found = hash64_find(&st->triggers, key);
+	char name[64], frame_name[32];
+	struct frame f;
 	int rc;
 
 	if (found != NULL) {
@@ -171,17 +181,13 @@ static int syscall_ids(struct store *st, uint32_t number, uint32_t *trigger, uin
 		*frame = (uint32_t)(*found >> 32);
 		return 0;
 	}
-	snprintf(unknown, sizeof(unknown), "%u", number);
-	snprintf(name, sizeof(name), "syscall:%s", known != NULL ? known : unknown);
-	if (known == NULL) {
-		snprintf(unknown, sizeof(unknown), "syscall_%u", number);
-		f.name = unknown;
-	}
-	rc = recording_add_trigger(st->rec, name, "calls", trigger);
-	if (rc == 0)
+	trigger_name(t, call, name, sizeof(name));
+	rc = recording_add_trigger(st->rec, name, t->unit, trigger);
+	*frame = 0;
+	if (rc == 0 && trigger_frame(t, call, &f, frame_name, sizeof(frame_name)))
 		rc = recording_intern_frame(st->rec, &f, frame);
 	if (rc == 0)
-		rc = hash64_put(&st->syscall_triggers, number, (uint64_t)*frame << 32 | *trigger);
+		rc = hash64_put(&st->triggers, key, (uint64_t)*frame << 32 | *trigger);
 	return rc;
 }
 
@@ -201,22 +207,25 @@ static void count(struct store *st, const struct stack *stack)
 int store_add(struct store *st, const struct rprof_sample *s, const struct store_thread *thread,
         const struct stack *stack)
 {
+	const struct trigger *trigger = trigger_find(s->trigger);
 	struct recording_sample out = {
 	        .time_ns = s->time_ns,
-	        .trigger = st->cpu_trigger,
-	        .weight = st->period_ns,
 	        .outcome = stack->outcome,
 	        .reason = stack->reason,
 	};
-	int rc = thread_id(st, s, thread, &out.thread);
+	uint32_t event = 0;
+	int rc;
 
+	if (trigger == NULL)
+		return -EINVAL;
+	out.weight = trigger_weight(trigger, &st->options, s);
+	rc = thread_id(st, s, thread, &out.thread);
 	if (rc == 0)
 		rc = frame_ids(st, stack);
-	if (rc == 0 && s->trigger == TRIGGER_SYSCALL) {
-		out.weight = 1;
-		rc = syscall_ids(st, s->syscall, &out.trigger, &st->ids[st->nr_ids]);
-		st->nr_ids += rc == 0;
-	}
+	if (rc == 0)
+		rc = trigger_ids(st, trigger, s->syscall, &out.trigger, &event);
+	if (rc == 0 && event != 0)
+		st->ids[st->nr_ids++] = event;
 	if (rc == 0)
 		rc = recording_intern_stack(st->rec, st->ids, st->nr_ids, &out.stack);
 	if (rc == 0)

@@ -8,6 +8,7 @@
 #include "bpf/abi.h"
 #include "profile/recording.h"
 #include "record/stack.h"
+#include "record/trigger.h"
 
 struct store;
 
@@ -26,11 +27,12 @@ struct store_thread {
 	        *runtime_name; /* that the program gave to the thread, "": none; NULL: as before */
 };
 
-/* rate_hz 0: no CPU samples. rec is borrowed. */
-int store_new(struct recording *rec, uint32_t rate_hz, struct store **out, struct err *err);
+/* rec is borrowed. */
+int store_new(struct recording *rec, const struct trigger_options *options, struct store **out,
+        struct err *err);
 void store_free(struct store *st);
-/* Strings of interpreter frames must live as long as the store. -ENOMEM, or what the recording
- * says, which then fails: the sample is not stored. */
+/* Strings of interpreter frames must live as long as the store. -ENOMEM, -EINVAL (of
+ * no known trigger), or what the recording says, which then fails: the sample is not stored. */
 int store_add(struct store *st, const struct rprof_sample *s, const struct store_thread *thread,
         const struct stack *stack);
 const struct store_stats *store_stats(const struct store *st);

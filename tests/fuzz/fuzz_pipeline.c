@@ -70,6 +70,7 @@ static void check_recording(uint64_t samples)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+	const struct trigger_options triggers = {.rate_hz = RATE_HZ};
 	struct recording_process about = {.pid = MADE_UP_PID, .comm = "ruby"};
 	struct pipeline_stats stats;
 	struct recording *rec;
@@ -86,7 +87,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	MUST(recording_create(path, &rec, NULL) == 0);
 	MUST(recording_add_process(rec, &about, &id) == 0);
 	p = process_made_up(id, &ruby, dsos);
-	MUST(pipeline_new(rec, NULL, RATE_HZ, &pl, NULL) == 0);
+	MUST(pipeline_new(rec, NULL, &triggers, &pl, NULL) == 0);
 	MUST(pipeline_add_process(pl, p, NULL) == 0);
 	put_records(pl, (struct feed){data, size});
 	pipeline_flush(pl);

@@ -492,7 +492,7 @@ TEST(a_record_with_impossible_numbers_is_none)
 	record->flags = SAMPLE_F_KEPT;
 	record->keep_slot = NR_SLOTS;
 	CHECK_EQ(expand(), -EINVAL);
-	record->keep_slot = UINT32_MAX;
+	record->keep_slot = UINT16_MAX;
 	CHECK_EQ(expand(), -EINVAL);
 	record->keep_slot = 0;
 	record->base_native = UINT16_MAX;
