@@ -71,7 +71,9 @@ static uint32_t body_first_line(const struct ruby_layout *l, const uint8_t *body
 	if (l->iseq.first_lineno_is_value) {
 		int64_t fixnum = (int64_t)ruby_word(body, l->iseq.first_lineno);
 
-		return fixnum > 0 && (fixnum & 1) ? (uint32_t)(fixnum >> 1) : 0;
+		return fixnum > 0 && (fixnum & 1) && fixnum >> 1 <= INT32_MAX
+		               ? (uint32_t)(fixnum >> 1)
+		               : 0;
 	}
 	line = ruby_half(body, l->iseq.first_lineno);
 	return line <= INT32_MAX ? line : 0;
