@@ -1,12 +1,13 @@
 #include "symbolizer/cfi.h"
+#include "bpf/arch.h"
+#include "symbolizer/arch.h"
 
 #include <errno.h>
 
 enum {
-	/* DWARF register numbers, System V psABI for x86-64, figure 3.36. */
-	REG_FP = 6,
-	REG_SP = 7,
-	REG_RA = 16,
+	REG_FP = ARCH_DWARF_FP,
+	REG_SP = ARCH_DWARF_SP,
+	REG_RA = ARCH_DWARF_RA,
 
 	DW_CFA_advance_loc = 0x40,
 	DW_CFA_offset = 0x80,
@@ -38,13 +39,11 @@ enum {
 	DW_CFA_GNU_negative_offset_extended = 0x2f,
 
 	DW_OP_deref = 0x06,
-	DW_OP_lit0 = 0x30,
-	DW_OP_lit15 = 0x3f,
-	DW_OP_breg6 = 0x76,
-	DW_OP_breg7 = 0x77,
+	DW_OP_breg_fp = 0x70 + REG_FP,
+	DW_OP_breg_sp = 0x70 + REG_SP,
 
 	MAX_REMEMBERED = 64, /* compilers nest one deep */
-	UC_RSP_OFF = 160,    /* of the interrupted rsp in the ucontext; see bpf/unwind_step.h */
+	UC_RSP_OFF = ARCH_UC_SP_OFF,
 };
 
 struct run {
@@ -147,7 +146,7 @@ static bool parse_breg(const uint8_t *expr, uint64_t sz, uint8_t *op, int64_t *o
 	struct eh_reader r = {.p = expr, .end = expr + sz};
 
 	*op = eh_read_u8(&r);
-	if (*op != DW_OP_breg6 && *op != DW_OP_breg7)
+	if (*op != DW_OP_breg_fp && *op != DW_OP_breg_sp)
 		return false;
 	*off = eh_read_sleb(&r);
 	*deref = r.p != r.end && eh_read_u8(&r) == DW_OP_deref;
@@ -156,14 +155,6 @@ static bool parse_breg(const uint8_t *expr, uint64_t sz, uint8_t *op, int64_t *o
 
 static void set_cfa_expr(struct cfi_state *s, const uint8_t *expr, uint64_t sz)
 {
-	/*
-	 * What the linkers write for .plt: rsp + 8 + (((rip & 15) >= N) << 3). N is where the push
-	 * of the entry has been: 11; 9 with IBT; 5 with MPX (binutils 2.40, bfd/elfxx-x86-64.c,
-	 * elf_x86_64_eh_frame_lazy_plt, _ibt_plt, _bnd_plt); 10 for x32's.
-	 */
-	static const uint8_t plt_head[] = {0x77, 0x08, 0x80, 0x00, 0x3f, 0x1a};
-	static const uint8_t plt_tail[] = {0x2a, 0x33, 0x24, 0x22};
-	const size_t plt_sz = sizeof(plt_head) + 1 + sizeof(plt_tail);
 	uint8_t op;
 	int64_t off;
 	bool deref;
@@ -171,15 +162,11 @@ static void set_cfa_expr(struct cfi_state *s, const uint8_t *expr, uint64_t sz)
 	s->cfa_is_expr = true;
 	s->cfa_expr = CFA_INVALID;
 	s->cfa_expr_off = 0;
-	if (sz == plt_sz && memcmp(expr, plt_head, sizeof(plt_head)) == 0 &&
-	        memcmp(expr + sizeof(plt_head) + 1, plt_tail, sizeof(plt_tail)) == 0) {
-		op = expr[sizeof(plt_head)];
-		if (op < DW_OP_lit0 || op > DW_OP_lit15)
-			return;
+	if (arch_is_plt_cfa(expr, sz, &off)) {
 		s->cfa_expr = CFA_PLT;
-		s->cfa_expr_off = op - DW_OP_lit0;
+		s->cfa_expr_off = off;
 	} else if (parse_breg(expr, sz, &op, &off, &deref) && deref) {
-		s->cfa_expr = op == DW_OP_breg6 ? CFA_FP_DEREF : CFA_SP_DEREF;
+		s->cfa_expr = op == DW_OP_breg_fp ? CFA_FP_DEREF : CFA_SP_DEREF;
 		s->cfa_expr_off = off;
 	}
 }
@@ -191,7 +178,7 @@ static struct cfi_reg reg_of_expr(const uint8_t *expr, uint64_t sz)
 	bool deref;
 	int64_t off;
 
-	if (parse_breg(expr, sz, &op, &off, &deref) && op == DW_OP_breg6 && !deref)
+	if (parse_breg(expr, sz, &op, &off, &deref) && op == DW_OP_breg_fp && !deref)
 		reg = (struct cfi_reg){.kind = CFI_AT_FP, .off = off};
 	return reg;
 }

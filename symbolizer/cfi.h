@@ -1,6 +1,6 @@
 /*
- * The interpreter of call frame instructions (DWARF 5, 6.4), for what an x86-64 walk needs: the
- * CFA, rbp and the return address. Pure.
+ * The interpreter of call frame instructions (DWARF 5, 6.4), for what a walk needs: the CFA, the
+ * frame pointer and the return address. Pure.
  */
 #ifndef SYMBOLIZER_CFI_H
 #define SYMBOLIZER_CFI_H
@@ -10,7 +10,8 @@
 
 /* How the caller's register is found. */
 enum cfi_reg_kind {
-	CFI_UNSPECIFIED, /* rbp: the caller's; rsp: the CFA; the return address: unknown */
+	CFI_UNSPECIFIED, /* the frame pointer: the caller's; the stack pointer: the CFA; the return
+	                    address: unknown */
 	CFI_SAME,
 	CFI_UNDEFINED,
 	CFI_AT_CFA,

@@ -3,6 +3,7 @@
  * symbol the slot is for: that holds for .plt, .plt.sec and .plt.got alike, in whatever order the
  * linker wrote them.
  */
+#include "symbolizer/arch.h"
 #include "symbolizer/dso_internal.h"
 #include "base/array.h"
 #include <errno.h>
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NR_RELA_MAX = 1 << 22, PLT_ENTRY_SZ = 16, PLT_GOT_ENTRY_SZ = 8 };
+enum { NR_RELA_MAX = 1 << 22 };
 
 void dso_plt_release(struct dso_plt *plt)
 {
@@ -45,7 +46,7 @@ static int add_slots(struct dso_plt *plt, const struct elf_file *f, const Elf64_
 		const Elf64_Rela *rela = (const Elf64_Rela *)data + i;
 		uint64_t type = ELF64_R_TYPE(rela->r_info), sym = ELF64_R_SYM(rela->r_info);
 
-		if ((type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT) || sym >= nr_syms ||
+		if ((type != ARCH_R_JUMP_SLOT && type != ARCH_R_GLOB_DAT) || sym >= nr_syms ||
 		        syms[sym].st_name == 0 || syms[sym].st_name >= strtab_sz)
 			continue;
 		plt->v[plt->nr++] = (struct dso_plt_slot){
@@ -94,7 +95,7 @@ static void load_plt(struct dso *dso)
 	const struct elf_file *f = &dso->elf;
 	struct dso_plt *plt = &dso->plt;
 
-	if (f->eh.e_machine != EM_X86_64)
+	if (f->eh.e_machine != ARCH_ELF_MACHINE)
 		return;
 	for (size_t i = 1; i < f->nr_shdrs; i++) {
 		const Elf64_Shdr *sh = &f->shdrs[i];
@@ -104,35 +105,21 @@ static void load_plt(struct dso *dso)
 		        plt->nr_sections == ARRAY_SIZE(plt->sections) ||
 		        sh->sh_addr + sh->sh_size < sh->sh_addr)
 			continue;
-		/* .plt.got has 8 bytes an entry, or 16 where they begin with endbr64. */
 		plt->sections[plt->nr_sections++] = (struct plt_section){
 		        .start = sh->sh_addr,
 		        .end = sh->sh_addr + sh->sh_size,
-		        .entry_sz = sh->sh_entsize == PLT_GOT_ENTRY_SZ ? PLT_GOT_ENTRY_SZ
-		                                                       : PLT_ENTRY_SZ,
+		        .entry_sz = arch_plt_entry_sz(sh->sh_entsize),
 		};
 	}
 	if (plt->nr_sections > 0 && load_slots(dso) != 0)
 		dso_plt_release(plt);
 }
 
-/* Where the entry's `jmp *disp32(%rip)` finds its target. */
 static bool got_of_entry(const struct dso *dso, uint64_t vaddr, size_t size, uint64_t *got)
 {
-	unsigned char code[PLT_ENTRY_SZ];
-	int32_t disp;
+	uint8_t code[ARCH_PLT_ENTRY_MAX];
 
-	if (dso_read(dso, vaddr, code, size) != 0)
-		return false;
-	for (size_t i = 0; i + 6 <= size && i <= 5; i++) {
-		/* The first word of .plt's own entry is `push`, ff 35: none of ours. */
-		if (code[i] == 0xff && code[i + 1] == 0x25) {
-			memcpy(&disp, code + i + 2, sizeof(disp));
-			*got = vaddr + i + 6 + (uint64_t)(int64_t)disp;
-			return true;
-		}
-	}
-	return false;
+	return dso_read(dso, vaddr, code, size) == 0 && arch_plt_slot(code, size, vaddr, got);
 }
 
 const char *dso_plt_at(struct dso *dso, uint64_t vaddr, uint64_t *start)

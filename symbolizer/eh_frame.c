@@ -1,4 +1,5 @@
 #include "symbolizer/eh_frame.h"
+#include "symbolizer/arch.h"
 
 enum {
 	DW_EH_PE_absptr = 0x00,
@@ -16,8 +17,6 @@ enum {
 	DW_EH_PE_application = 0x70,
 	DW_EH_PE_indirect = 0x80,
 	DW_EH_PE_omit = 0xff,
-
-	X86_64_RA = 16, /* column of the return address, System V psABI */
 };
 
 uint64_t eh_read_uleb(struct eh_reader *r)
@@ -227,7 +226,7 @@ bool eh_parse_cie(const struct eh_frame *eh, const struct eh_entry *entry, struc
 	cie->code_align = eh_read_uleb(&r);
 	cie->data_align = eh_read_sleb(&r);
 	ra = version == 1 ? eh_read_u8(&r) : eh_read_uleb(&r);
-	if (r.bad || ra != X86_64_RA || !parse_augmentation(eh, aug, &r, cie))
+	if (r.bad || ra != ARCH_DWARF_RA || !parse_augmentation(eh, aug, &r, cie))
 		return false;
 	cie->insns = r.p;
 	cie->insns_sz = (size_t)(r.end - r.p);

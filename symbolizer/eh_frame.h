@@ -50,7 +50,8 @@ struct eh_entry {
 
 /* The entry at *off, and *off behind it. False at the end, and where the rest makes no sense. */
 bool eh_frame_next(const struct eh_frame *eh, size_t *off, struct eh_entry *entry);
-/* False when the CIE is not one of x86-64, or cannot be understood. */
+/* False when the CIE is not one of this architecture (symbolizer/arch.h), or cannot be understood.
+ */
 bool eh_parse_cie(const struct eh_frame *eh, const struct eh_entry *entry, struct eh_cie *cie);
 bool eh_parse_fde(const struct eh_frame *eh, const struct eh_entry *entry, const struct eh_cie *cie,
         struct eh_fde *fde);
