@@ -354,11 +354,14 @@ TEST(an_offset_beyond_32_bits_is_unsupported)
 
 TEST(the_plts_expression_is_known_with_each_number)
 {
-	BUILD_ONE(PLT_EXPR(0x3b), 0x50, PLT_EXPR(0x3a), 0x50, PLT_EXPR(0x39), 0x50, PLT_EXPR(0x29));
+	BUILD_ONE(PLT_EXPR(0x3b), 0x50, PLT_EXPR(0x3a), 0x50, PLT_EXPR(0x39), 0x50, PLT_EXPR(0x2f),
+	        0x50, PLT_EXPR(0x30), 0x50, PLT_EXPR(0x40));
 	check_rule(START, RULE(.cfa_kind = CFA_PLT, .cfa_off = 11));
 	check_rule(START + 0x10, RULE(.cfa_kind = CFA_PLT, .cfa_off = 10));
 	check_rule(START + 0x20, RULE(.cfa_kind = CFA_PLT, .cfa_off = 9));
 	check_rule(START + 0x30, NO_RULE);
+	check_rule(START + 0x40, RULE(.cfa_kind = CFA_PLT, .cfa_off = 0));
+	check_rule(START + 0x50, NO_RULE);
 }
 
 TEST(a_cfa_can_be_loaded_from_memory)
