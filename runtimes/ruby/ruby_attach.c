@@ -117,16 +117,19 @@ static bool read_text(const struct runtime *rt, const char *symbol, char *out, s
 static int find_version(struct runtime *rt, struct err *err)
 {
 	const struct ruby_layout *l;
+	char supported[128];
 
 	if (!read_text(rt, "ruby_version", rt->version, sizeof(rt->version)))
 		return err_set(err, -EINVAL, "%s says no version", dso_path(rt->dso));
 	if (!read_text(rt, "ruby_description", rt->description, sizeof(rt->description)))
 		snprintf(rt->description, sizeof(rt->description), "ruby %s", rt->version);
 	l = ruby_layout_find(ruby_version_parse(rt->version));
-	if (l == NULL || !l->supported)
+	if (l == NULL || !l->supported) {
+		ruby_layout_supported(supported, sizeof(supported));
 		return err_set(err, -ENOTSUP,
-		        "Ruby %s in process %d is not supported yet; rprof supports 3.1 and 3.3",
-		        rt->version, (int)rt->target.pid);
+		        "Ruby %s in process %d is not supported yet; rprof supports %s",
+		        rt->version, (int)rt->target.pid, supported);
+	}
 	rt->l = l;
 	return 0;
 }

@@ -1,6 +1,6 @@
 #include "runtimes/ruby/ruby_layout.h"
 #include "base/base.h"
-#include <stddef.h>
+#include <stdio.h>
 
 /* Patch releases that moved a field which is read here have a row of their own: 3.1.5, 3.2.3
  * and 3.2.4 each moved vm.objspace (loaded_features_realpath_map and static_ext_inits were inserted
@@ -308,6 +308,33 @@ const struct ruby_layout *ruby_layout_find(uint32_t version)
 		if (version >= layouts[i].since && version < layouts[i].until)
 			return &layouts[i];
 	return NULL;
+}
+
+/* The next row of another minor version that is supported, from row i on. */
+static size_t next_supported(size_t i, uint32_t minor)
+{
+	while (i < ARRAY_SIZE(layouts) && (!layouts[i].supported || layouts[i].since >> 8 == minor))
+		i++;
+	return i;
+}
+
+void ruby_layout_supported(char *out, size_t n)
+{
+	size_t len = 0, i = next_supported(0, 0), next;
+
+	out[0] = '\0';
+	for (; i < ARRAY_SIZE(layouts) && len < n; i = next) {
+		uint32_t minor = layouts[i].since >> 8;
+		bool is_last, is_first = len == 0;
+
+		next = next_supported(i, minor);
+		is_last = next == ARRAY_SIZE(layouts);
+		len += (size_t)snprintf(out + len, n - len, "%s%u.%u",
+		        is_first  ? ""
+		        : is_last ? " and "
+		                  : ", ",
+		        minor >> 8, minor & 255);
+	}
 }
 
 uint32_t ruby_version_parse(const char *s)

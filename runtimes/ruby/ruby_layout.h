@@ -11,6 +11,7 @@
 #define RUBY_LAYOUT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define RUBY_VERSION(major, minor, teeny) ((uint32_t)(major) << 16 | (minor) << 8 | (teeny))
@@ -82,8 +83,10 @@ struct ruby_layout {
 
 /* The row of a release, or NULL. */
 const struct ruby_layout *ruby_layout_find(uint32_t version);
-/* For tests: row i, or NULL past the last. */
+/* Row i, or NULL past the last. */
 const struct ruby_layout *ruby_layout_row(unsigned int i);
+/* The minor versions whose rows are supported: "3.1 and 3.3". out is NUL-terminated. */
+void ruby_layout_supported(char *out, size_t n);
 /* "3.1.2" to RUBY_VERSION(); 0 for anything else. */
 uint32_t ruby_version_parse(const char *s);
 

@@ -194,6 +194,19 @@ TEST(rows_of_the_layout_table_ascend_and_leave_no_hole_in_a_series)
 	CHECK(ruby_layout_find(RUBY_VERSION(4, 1, 0)) == NULL);
 }
 
+/* As README.md says it. */
+TEST(the_supported_releases_are_those_that_users_are_told)
+{
+	char text[64], readme[128], few[8];
+
+	ruby_layout_supported(text, sizeof(text));
+	CHECK_STR(text, "3.1 and 3.3");
+	snprintf(readme, sizeof(readme), "grep -qF '**Ruby %s only**' README.md", text);
+	CHECK_EQ(system(readme), 0);
+	ruby_layout_supported(few, sizeof(few));
+	CHECK_STR(few, "3.1 and");
+}
+
 TEST(offsets_of_each_row_are_words_inside_of_their_structures)
 {
 	const struct ruby_layout *l;
