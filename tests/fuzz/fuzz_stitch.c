@@ -85,19 +85,23 @@ static void check(const struct stitch_input *in, enum stitch_result result,
 	MUST(at <= nr);
 }
 
-/* Behind the n-th entry from the root stands the n-th run's outermost frame, and no other begins
- * before. */
+/* stitch.h: the n-th activation from the root owns the n-th run from the root. */
 static void check_pairs(const struct stitch_input *in, const struct stitch_item *items, size_t nr)
 {
-	long entries = 0, runs = 0;
+	size_t entries = 0, runs = 0;
 
 	for (size_t i = 0; i < nr; i++) {
 		const struct stitch_interp *f = &in->interps[items[i].index];
-		bool code = items[i].interp && f->class == STITCH_CODE;
 
-		entries += !items[i].interp && in->natives[items[i].index].role == STITCH_ENTRY;
-		runs += items[i].interp && f->ends_run;
-		MUST(!code || runs <= entries);
+		if (!items[i].interp) {
+			entries += in->natives[items[i].index].role == STITCH_ENTRY;
+			continue;
+		}
+		/* Or pushed from C, before its mark is set. */
+		runs += f->ends_run ||
+		        (f->class == STITCH_CODE && items[i].index + 1 < in->nr_interps &&
+		                f[1].class != STITCH_CODE);
+		MUST(f->class != STITCH_CODE || runs == entries);
 	}
 }
 

@@ -40,6 +40,28 @@ when "overlay"
   piece = ->(addr, bytes) { [addr, bytes.bytesize].pack("Q<2") + bytes + "\0" * (-bytes.bytesize % 8) }
   put.("two", [0x1000, 4].pack("Q<S<") + piece.(0x1000, "abcdefgh") + piece.(0x1004, "ijklmnopqrs"))
   put.("wraps", [2**64 - 4, 8].pack("Q<S<") + piece.(2**64 - 16, "x" * 32))
+when "ruby_names"
+  # world.h: a capture of code of 3.1 whose label is as long as it likes, and a frame that runs it. The offsets are
+  # those of ruby_layout.c: type, code, path, label, first line, lines and their index; size, number of lines.
+  piece = ->(addr, bytes) { [addr, bytes.bytesize].pack("Q<2") + bytes + "\0" * (-bytes.bytesize % 8) }
+  endless = 4 << 44
+  code = lambda do |label, lines|
+    body = ("\0" * 184).b
+    { 0 => 1, 8 => 0x40000, 64 => label, 80 => label, 88 => 7 << 1 | 1, 120 => lines, 144 => lines }.each do |at, word|
+      body[at, 8] = [word].pack("Q<")
+    end
+    body[4, 4] = [600].pack("L<")
+    body[136, 4] = [lines == 0 ? 0 : 9].pack("L<")
+    pieces = piece.(0x10000, [0x1a | 7 << 12, 0, 0x20000, 0, 0].pack("Q<5")) + piece.(0x20000, body) +
+             piece.(0x30000, [5 | 1 << 13, 0, 1 << 20, endless, 0].pack("Q<5"))
+    ([0] * 8).pack("Q<8") + [1, 0, pieces.bytesize, 0, 0, 0].pack("CCS<L<3") + [0x10000, 1, 8].pack("Q<3") + pieces +
+      [0, 0, 0, 0, 1, 8].pack("CCS<L<Q<Q<") + [0x40008, 0x10000, 0].pack("Q<3") + [0x11110001, 0].pack("L<2")
+  end
+  put.("long_label", code.(0x30000, 0))
+  put.("endless_lines", code.(0x30000, endless))
+  # A context whose frames go on for ever: vm_stack, vm_stack_size, cfp.
+  context = piece.(0x50000, [endless, 1 << 16, endless].pack("Q<3").ljust(512, "\0"))
+  put.("endless_frames", [0, 0, 0, 0, 0, 0, 0x50000, context.bytesize].pack("Q<8") + context)
 when "recording"
   # rows.h: the table, then each column's kind of value and the value.
   value = lambda do |v|
