@@ -214,20 +214,6 @@ const struct unwind_table *dso_unwind_table(struct dso *dso, struct err *err)
 	return NULL;
 }
 
-const struct dso_range *dso_fdes(struct dso *dso, size_t *nr)
-{
-	const struct unwind_table *table = dso_unwind_table(dso, NULL);
-
-	if (!dso->tried_fdes && table != NULL && table->nr_fdes > 0) {
-		dso->tried_fdes = true;
-		dso->fdes = calloc(table->nr_fdes, sizeof(*dso->fdes));
-		for (size_t i = 0; dso->fdes != NULL && i < table->nr_fdes; i++)
-			dso->fdes[i] = (struct dso_range){table->fdes[i].start, table->fdes[i].end};
-	}
-	*nr = dso->fdes != NULL ? table->nr_fdes : 0;
-	return dso->fdes;
-}
-
 bool dso_fde_at(struct dso *dso, uint64_t vaddr, uint64_t *start, uint64_t *end)
 {
 	const struct unwind_table *table = dso_unwind_table(dso, NULL);

@@ -66,11 +66,6 @@ const struct dso_symbol *dso_find_symbol(struct dso *dso, const char *name);
 const struct dso_symbol *dso_function_at(struct dso *dso, uint64_t vaddr);
 /* Bounds of the function around vaddr by .eh_frame's FDEs. False: none covers it. */
 bool dso_fde_at(struct dso *dso, uint64_t vaddr, uint64_t *start, uint64_t *end);
-/* All FDEs, ascending: for a search over functions. */
-struct dso_range {
-	uint64_t start, end;
-};
-const struct dso_range *dso_fdes(struct dso *dso, size_t *nr);
 
 /* The unwind table, built at the first call. NULL: no .eh_frame or a broken one (why goes to err).
  * Threads may ask for those of different files at once. */
@@ -86,9 +81,5 @@ size_t dso_resolve(struct dso *dso, uint64_t vaddr, struct frame *out, size_t ma
 /* 0 symbols; else where they come from, for `rprof info`: "symtab", "dynsym", "debug file PATH",
  * "gnu_debugdata". */
 size_t dso_describe_symbols(struct dso *dso, char *out, size_t n);
-
-/* Reads the struct member's offset from DWARF ("rb_execution_context_struct", "cfp"). False: no
- * debug information or no such member. */
-bool dso_dwarf_member(struct dso *dso, const char *type, const char *member, uint64_t *offset);
 
 #endif

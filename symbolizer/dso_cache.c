@@ -75,7 +75,6 @@ static void dso_free(struct dso *dso)
 	if (dso->has_unwind)
 		unwind_table_release(&dso->unwind);
 	free(dso->unwind_err);
-	free(dso->fdes);
 	elf_file_close(&dso->debug_file);
 	free(dso->debug_path);
 	elf_file_close(&dso->elf);

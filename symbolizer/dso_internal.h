@@ -61,12 +61,11 @@ struct dso {
 	const char *name; /* in path */
 	char build_id[ELF_BUILD_ID_SZ * 2 + 1];
 	int root_fd; /* borrowed from the cache: root directory of the process; -1: our own */
-	bool tried_symbols, tried_unwind, tried_fdes, tried_plt, tried_debug_file, tried_dwarf;
+	bool tried_symbols, tried_unwind, tried_plt, tried_debug_file, tried_dwarf;
 	struct dso_symbols symbols;
 	struct unwind_table unwind;
 	bool has_unwind;
 	struct err *unwind_err; /* owned: why there is no unwind table */
-	struct dso_range *fdes; /* owned */
 	struct dso_plt plt;
 	struct elf_file debug_file; /* separate debug file; fd -1: none */
 	char *debug_path;

@@ -30,7 +30,7 @@ static void check_at(struct dso *dso, uint64_t vaddr)
 
 static void check(struct dso *dso, struct feed addrs)
 {
-	uint64_t vaddr, size, off;
+	uint64_t vaddr, size;
 
 	for (size_t i = 0; i < 4 && dso_text_segment(dso, i, &vaddr, &size); i++) {
 		for (uint64_t k = 0; k < NR_PROBES; k++)
@@ -38,8 +38,6 @@ static void check(struct dso *dso, struct feed addrs)
 	}
 	for (size_t i = 0; i < 8 && addrs.n > 0; i++)
 		check_at(dso, feed_u64(&addrs));
-	(void)dso_dwarf_member(dso, "outer", "member", &off);
-	(void)dso_dwarf_member(dso, "outer", "no_such", &off);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

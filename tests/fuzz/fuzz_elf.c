@@ -77,20 +77,17 @@ static void check_at(struct dso *dso, uint64_t vaddr)
 static void check(struct dso *dso, const struct mapping *m, struct feed addrs)
 {
 	const struct unwind_table *table = dso_unwind_table(dso, NULL);
-	const struct dso_range *fdes;
 	char text[64];
 	uint64_t vaddr, size;
-	size_t nr;
 
 	check_identity(dso, m);
 	if (table != NULL)
 		unwind_table_check(table, 0, UINT64_MAX);
 	dso_describe_symbols(dso, text, sizeof(text));
 	MUST(memchr(text, '\0', sizeof(text)) != NULL);
-	fdes = dso_fdes(dso, &nr);
-	for (size_t i = 0; i < nr && i < MAX_RANGES; i++) {
-		check_at(dso, fdes[i].start);
-		check_at(dso, fdes[i].end);
+	for (size_t i = 0; table != NULL && i < table->nr_fdes && i < MAX_RANGES; i++) {
+		check_at(dso, table->fdes[i].start);
+		check_at(dso, table->fdes[i].end);
 	}
 	for (size_t i = 0; i < 8 && dso_text_segment(dso, i, &vaddr, &size); i++) {
 		check_at(dso, vaddr);

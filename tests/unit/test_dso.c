@@ -170,7 +170,7 @@ TEST(of_aliases_the_name_without_underscores)
 TEST(the_bounds_of_each_fde_are_those_of_readelf)
 {
 	FILE *readelf = popen("readelf -wF " LIBC " 2>/dev/null", "r");
-	size_t nr = 0, nr_right = 0, nr_fdes;
+	size_t nr = 0, nr_right = 0;
 	struct opened o;
 	char line[512];
 
@@ -188,8 +188,8 @@ TEST(the_bounds_of_each_fde_are_those_of_readelf)
 	pclose(readelf);
 	CHECK(nr > 1000);
 	CHECK_EQ(nr_right, nr);
-	CHECK(dso_fdes(o.dso, &nr_fdes) != NULL);
-	CHECK_EQ(nr_fdes, nr);
+	REQUIRE(dso_unwind_table(o.dso, NULL) != NULL);
+	CHECK_EQ(dso_unwind_table(o.dso, NULL)->nr_fdes, nr);
 	dso_cache_free(o.cache);
 }
 
@@ -635,39 +635,6 @@ TEST(a_file_without_section_headers)
 	dso_cache_free(o.cache);
 }
 
-TEST(members_of_a_struct_have_the_offsets_of_the_compiler)
-{
-	struct point {
-		char tag;
-		struct {
-			int x;
-			long y;
-		};
-		union {
-			int u;
-			char c;
-		};
-	};
-	struct opened o;
-	uint64_t off = 99;
-
-	REQUIRE(build() && open_path(&o, in_dir("full.so")));
-	CHECK(dso_dwarf_member(o.dso, "point", "tag", &off));
-	CHECK_EQ(off, offsetof(struct point, tag));
-	CHECK(dso_dwarf_member(o.dso, "point", "y", &off));
-	CHECK_EQ(off, offsetof(struct point, y));
-	CHECK(dso_dwarf_member(o.dso, "point", "c", &off));
-	CHECK_EQ(off, offsetof(struct point, c));
-	off = 99;
-	CHECK(!dso_dwarf_member(o.dso, "point", "z", &off));
-	CHECK(!dso_dwarf_member(o.dso, "line", "tag", &off));
-	CHECK_EQ(off, 99);
-	dso_cache_free(o.cache);
-	REQUIRE(open_path(&o, in_dir("stripped.so")));
-	CHECK(!dso_dwarf_member(o.dso, "point", "tag", &off));
-	dso_cache_free(o.cache);
-}
-
 /* clang writes no .debug_aranges. */
 TEST(lines_do_not_need_aranges)
 {
@@ -695,7 +662,6 @@ static void query_all(const char *path)
 	struct frame frames[8];
 	char text[256], bytes[64];
 	uint64_t a, b;
-	size_t nr;
 
 	if (dso_cache_new(&cache) != 0)
 		return;
@@ -703,7 +669,6 @@ static void query_all(const char *path)
 		dso_describe_symbols(dso, text, sizeof(text));
 		dso_is_executable(dso);
 		dso_unwind_table(dso, &err);
-		dso_fdes(dso, &nr);
 		for (uint64_t at = 0; at < 0x5000; at += 0xe5) {
 			dso_function_at(dso, at);
 			dso_fde_at(dso, at, &a, &b);
@@ -712,7 +677,6 @@ static void query_all(const char *path)
 			dso_resolve(dso, at, frames, 8);
 		}
 		dso_find_symbol(dso, "exported_fn");
-		dso_dwarf_member(dso, "point", "y", &a);
 	}
 	dso_cache_free(cache);
 }
