@@ -51,7 +51,7 @@ enum unwind_cfa {
 	CFA_PLT,      /* .plt: CFA = rsp + 8 + ((pc & 15) >= cfa_off ? 8 : 0) */
 	CFA_SIGFRAME, /* rt_sigreturn trampoline: registers from the ucontext at rsp */
 	CFA_FP_DEREF, /* CFA = *(rbp + cfa_off): DRAP of a realigned stack */
-	CFA_SP_DEREF, /* CFA = *(rsp + cfa_off) + fp_deref_add is not supported: plain load */
+	CFA_SP_DEREF, /* CFA = *(rsp + cfa_off) */
 };
 
 enum unwind_fp {

@@ -1,3 +1,4 @@
+/* What outcomes and reasons of stacks are called, and what they mean for a reader. */
 #include "profile/recording.h"
 
 #include "base/buf.h"

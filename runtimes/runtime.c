@@ -1,3 +1,4 @@
+/* The runtimes that rprof was built with, and whether the kernel side has the same. */
 #include "runtimes/runtime.h"
 
 #include <errno.h>

@@ -1,3 +1,5 @@
+/* The queries of dso.h that belong to no single part: identity, offsets, bounds, the frames at an
+ * address. */
 #include "symbolizer/dso_internal.h"
 #include <dwarf.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /*
- * Source lines, inlined functions and structure members, by libdw.
+ * Source lines and inlined functions, by libdw.
  *
  * libdw finds the compilation unit of an address by .debug_aranges, which clang doesn't write, and
  * the functions of a unit by walking all of it each time. So both are kept here as sorted arrays:

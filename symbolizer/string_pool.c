@@ -1,3 +1,4 @@
+/* The strings of a file, each kept once. */
 #include "symbolizer/dso_internal.h"
 #include "base/array.h"
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /*
- * The native walk in user space, on the same tables and the same step as the kernel's: to finish or
- * to check what the kernel walked, and to walk recorded or stopped stacks. Pure: memory and tables
+ * The native walk in user space, on the same tables and the same step as the kernel's: the one
+ * that tests hold against libdw. rprof itself walks in the kernel alone. Pure: memory and tables
  * come by callback.
  */
 #ifndef SYMBOLIZER_UNWIND_H
