@@ -757,6 +757,98 @@ TEST(a_file_with_bytes_changed_anywhere_does_no_harm)
 	image_close(&im);
 }
 
+/* What stands at a path is not what was mapped: the links of /proc lead nowhere for a process that
+ * is not there. */
+static const char *mapped_text;
+
+static int read_mapped(const struct target *t, uint64_t addr, void *out, size_t n)
+{
+	memcpy(out, mapped_text, n);
+	return 0;
+}
+
+TEST(a_file_that_took_the_place_of_the_mapped_one_is_not_it)
+{
+	struct target t = {.pid = 0, .pidfd = -1, .read = read_mapped};
+	struct mapping m = {
+	        .start = 0x10000, .end = 0x12000, .prot = MAPS_PROT_READ | MAPS_PROT_EXEC};
+	static char text[4096];
+	struct dso_cache *cache;
+	struct err err = {0};
+	struct dso *dso;
+	FILE *f;
+
+	REQUIRE(build() && run("cp full.so place.so") && dso_cache_new(&cache) == 0);
+	m.path = in_dir("place.so");
+	f = fopen(m.path, "r");
+	REQUIRE(f != NULL && fread(text, 1, sizeof(text), f) == sizeof(text));
+	fclose(f);
+	mapped_text = text;
+	CHECK_EQ(dso_cache_get(cache, &t, &m, &dso, &err), 0);
+	text[4095]++;
+	CHECK_EQ(dso_cache_get(cache, &t, &m, &dso, &err), -ENOENT);
+	CHECK(strstr(err.msg, "replaced") != NULL);
+	dso_cache_free(cache);
+}
+
+TEST(a_file_that_was_written_anew_is_another)
+{
+	struct dso_cache *cache;
+	struct dso *a, *b, *c;
+
+	/* The same file, of the same size. */
+	REQUIRE(build() && run("cp noid.so anew.so && touch -d @1000000000 anew.so") &&
+	        dso_cache_new(&cache) == 0);
+	REQUIRE(dso_cache_get_path(cache, in_dir("anew.so"), &a, NULL) == 0);
+	REQUIRE(dso_cache_get_path(cache, in_dir("anew.so"), &b, NULL) == 0);
+	CHECK(a == b);
+	REQUIRE(run("sed 's/exported_fn/imported_fn/g' noid.so >tmp && cat tmp >anew.so && "
+	            "touch -d @1000000001 anew.so"));
+	REQUIRE(dso_cache_get_path(cache, in_dir("anew.so"), &c, NULL) == 0);
+	CHECK(a != c);
+	CHECK(dso_find_symbol(c, "imported_fn") != NULL);
+	CHECK(dso_find_symbol(c, "exported_fn") == NULL);
+	dso_cache_free(cache);
+}
+
+TEST(a_build_id_is_no_proof_that_two_files_are_laid_out_alike)
+{
+	struct dso_cache *cache;
+	struct dso *a, *b;
+
+	REQUIRE(build() &&
+	        run("cc -O2 -fPIC -shared -Wl,--build-id=0x1234567890abcdef -o one.so lib.c && "
+	            "cc -O0 -g -fPIC -shared -Wl,-z,noseparate-code "
+	            "-Wl,--build-id=0x1234567890abcdef "
+	            "-o two.so lib.c") &&
+	        dso_cache_new(&cache) == 0);
+	REQUIRE(dso_cache_get_path(cache, in_dir("one.so"), &a, NULL) == 0);
+	REQUIRE(dso_cache_get_path(cache, in_dir("two.so"), &b, NULL) == 0);
+	CHECK_STR(dso_build_id(a), dso_build_id(b));
+	CHECK(a != b);
+	dso_cache_free(cache);
+}
+
+TEST(a_debug_file_of_another_build_gives_no_names)
+{
+	struct opened o;
+
+	REQUIRE(build() &&
+	        run("mkdir -p ids && cd ids && "
+	            "cc -g -O2 -fPIC -shared -Wl,--build-id=0x1111222233334444 -o a.so ../lib.c && "
+	            "cc -g -O2 -fPIC -shared -Wl,--build-id=0x1111222233335555 -o b.so ../lib.c && "
+	            "objcopy --only-keep-debug a.so a.debug && strip a.so && "
+	            "objcopy --add-gnu-debuglink=a.debug a.so && "
+	            "cp a.so stranger.so && cp a.debug right.debug"));
+	REQUIRE(open_path(&o, in_dir("ids/a.so")));
+	CHECK(dso_find_symbol(o.dso, "local_fn") != NULL);
+	dso_cache_free(o.cache);
+	REQUIRE(run("cd ids && objcopy --only-keep-debug b.so a.debug"));
+	REQUIRE(open_path(&o, in_dir("ids/stranger.so")));
+	CHECK(dso_find_symbol(o.dso, "local_fn") == NULL);
+	dso_cache_free(o.cache);
+}
+
 int main(int argc, char **argv)
 {
 	if (mkdtemp(dir) == NULL)

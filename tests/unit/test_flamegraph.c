@@ -213,6 +213,98 @@ TEST(no_samples_unknown_triggers_and_unknown_threads_are_refused)
 	reader_free(reader);
 }
 
+/* One thread, one trigger: each sample has the frames, an outcome and a reason. */
+static struct reader *reader_of(
+        const struct frame *frames, size_t nr, size_t nr_outcomes, const uint8_t (*outcomes)[2])
+{
+	const struct recording_process process = {.pid = 7, .comm = "c", .command_line = "c"};
+	struct recording_sample sample = {.weight = 5};
+	struct reader *reader = NULL;
+	struct recording *rec;
+	uint32_t ids[8], process_id;
+
+	snprintf(path, sizeof(path), "/tmp/rprof-flamegraph-XXXXXX");
+	close(mkstemp(path));
+	unlink(path);
+	if (nr > ARRAY_SIZE(ids) || recording_create(path, &rec, NULL) != 0)
+		return NULL;
+	recording_add_process(rec, &process, &process_id);
+	recording_add_thread(rec, process_id, 7, "c", "c", &sample.thread);
+	recording_add_trigger(rec, "cpu", "ns", &sample.trigger);
+	for (size_t i = 0; i < nr_outcomes; i++) {
+		/* Another address each time: a stack of its own in the recording. */
+		for (size_t k = 0; k < nr; k++) {
+			struct frame f = frames[k];
+
+			f.addr += f.kind == FRAME_NATIVE ? i : 0;
+			recording_intern_frame(rec, &f, &ids[k]);
+		}
+		recording_intern_stack(rec, ids, nr, &sample.stack);
+		sample.time_ns = i + 1;
+		sample.outcome = outcomes[i][0];
+		sample.reason = outcomes[i][1];
+		recording_add_sample(rec, &sample);
+	}
+	if (recording_close(rec, NULL) != 0 || reader_open(path, &reader, NULL) != 0)
+		return NULL;
+	unlink(path);
+	return reader;
+}
+
+static const struct frame two_frames[] = {
+        {.kind = FRAME_INTERP, .name = "<main>", .path = "a.rb", .line = 1},
+        {.kind = FRAME_NATIVE, .role = ROLE_EXT, .name = "fast", .library = "x.so", .addr = 16},
+};
+
+TEST(stacks_that_differ_in_addresses_alone_are_one_with_all_their_weight)
+{
+	static const uint8_t exact[3][2] = {{STACK_EXACT}, {STACK_EXACT}, {STACK_EXACT}};
+	struct reader *reader = reader_of(two_frames, 2, 3, exact);
+	struct flame_tree tree;
+
+	REQUIRE(reader != NULL);
+	REQUIRE(flame_tree_init(&tree, reader, NULL) == 0);
+	CHECK_EQ(tree.nr_nodes, 3);
+	REQUIRE(tree.nr_weights == 1);
+	CHECK_EQ(tree.weights[0].weight, 15);
+	CHECK_EQ(tree.weights[0].nr_samples, 3);
+	flame_tree_release(&tree);
+	reader_free(reader);
+}
+
+/* A mark for each outcome and reason that is not exact, and none for what is whole. */
+TEST(each_stack_that_is_not_exact_is_marked)
+{
+	static const uint8_t outcomes[][2] = {{STACK_EXACT, REASON_NONE},
+	        {STACK_NO_CONTEXT, REASON_NONE}, {STACK_TRANSIENT, REASON_LINE},
+	        {STACK_TRANSIENT, REASON_PUSHING}, {STACK_TRANSIENT, REASON_UNPLACED},
+	        {STACK_TRUNCATED, REASON_NO_CFI}};
+	static const char *const marks[] = {
+	        "(transient: pushing)", "(transient: unplaced)", "(truncated: no CFI)"};
+	struct reader *reader = reader_of(two_frames, 2, ARRAY_SIZE(outcomes), outcomes);
+	struct flame_tree tree;
+	size_t nr = 0;
+
+	REQUIRE(reader != NULL);
+	REQUIRE(flame_tree_init(&tree, reader, NULL) == 0);
+	for (size_t i = 0; i < tree.nr_functions; i++) {
+		const struct flame_function *f = &tree.functions[i];
+		bool found = false;
+
+		if (f->kind != FLAME_MARK)
+			continue;
+		for (size_t k = 0; k < ARRAY_SIZE(marks); k++)
+			found |= strcmp(tree.strings[f->name], marks[k]) == 0;
+		if (!found)
+			TAP_FAIL("there is a mark %s", tree.strings[f->name]);
+		nr++;
+	}
+	CHECK_EQ(nr, ARRAY_SIZE(marks));
+	CHECK_EQ(tree.nr_nodes, 1 + 2 + ARRAY_SIZE(marks));
+	flame_tree_release(&tree);
+	reader_free(reader);
+}
+
 int main(int argc, char **argv)
 {
 	return tap_run(argc, argv);

@@ -165,6 +165,48 @@ TEST(a_process_that_is_not_there)
 	CHECK(maps.v == NULL);
 }
 
+/* The kernel writes the file page by page, while the process changes its mappings. */
+TEST(of_mappings_that_overlap_the_first_one_stays)
+{
+	static const char text[] = "1000-3000 r-xp 00000000 08:01 1 /a\n"
+	                           "2000-3000 r-xp 00001000 08:01 1 /a\n"
+	                           "3000-4000 r-xp 00002000 08:01 1 /a\n";
+	struct maps maps = {0};
+
+	REQUIRE(maps_parse(&maps, text, strlen(text), NULL) == 0);
+	REQUIRE(maps.nr == 2);
+	CHECK_EQ(maps.v[0].end, 0x3000);
+	CHECK_EQ(maps.v[1].start, 0x3000);
+	maps_release(&maps);
+}
+
+TEST(code_is_the_same_if_place_and_file_are)
+{
+	static const char *const texts[] = {
+	        "1000-3000 r-xp 00000000 08:01 7 /a\n", /* what the others are compared with */
+	        "1000-3000 r-xp 00000000 08:01 7 /a\n8000-9000 rw-p 00000000 00:00 0 \n",
+	        "1000-3000 r-xp 00000000 08:02 7 /a\n",
+	        "1000-3000 r-xp 00000000 08:01 8 /a\n",
+	        "1000-3000 r-xp 00001000 08:01 7 /a\n",
+	        "1000-4000 r-xp 00000000 08:01 7 /a\n",
+	        "1000-3000 r--p 00000000 08:01 7 /a\n",
+	        "1000-3000 r-xp 00000000 08:01 7 /a\n8000-9000 r-xp 00000000 00:00 0 \n",
+	};
+	struct maps first = {0};
+
+	REQUIRE(maps_parse(&first, texts[0], strlen(texts[0]), NULL) == 0);
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+		struct maps other = {0};
+
+		REQUIRE(maps_parse(&other, texts[i], strlen(texts[i]), NULL) == 0);
+		if (maps_same_code(&first, &other) != (i < 2) ||
+		        maps_same_code(&other, &first) != (i < 2))
+			TAP_FAIL("case %zu", i);
+		maps_release(&other);
+	}
+	maps_release(&first);
+}
+
 int main(int argc, char **argv)
 {
 	return tap_run(argc, argv);

@@ -721,6 +721,27 @@ TEST(filters_take_what_they_name)
 	reader_free(r);
 }
 
+/* A reason is that of stacks in which no frame is missing, or of those that are cut. */
+TEST(each_reason_is_of_one_outcome)
+{
+	static const enum stack_reason transient[] = {REASON_PUSHING, REASON_POPPING,
+	        REASON_FIBER_SWITCH, REASON_MISPAIRED, REASON_UNPLACED, REASON_LATE_NAME,
+	        REASON_LINE, REASON_SIGNAL_STACK, REASON_GC_PLACE};
+
+	for (int reason = REASON_NONE;
+	        strcmp("unknown", reason == REASON_NONE
+	                                  ? ""
+	                                  : stack_reason_name((enum stack_reason)reason)) != 0;
+	        reason++) {
+		bool want = false;
+
+		for (size_t i = 0; i < ARRAY_SIZE(transient); i++)
+			want |= transient[i] == (enum stack_reason)reason;
+		if (stack_reason_is_transient((enum stack_reason)reason) != want)
+			TAP_FAIL("%s", stack_reason_name((enum stack_reason)reason));
+	}
+}
+
 int main(int argc, char **argv)
 {
 	return tap_run(argc, argv);

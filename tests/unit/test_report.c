@@ -315,6 +315,33 @@ TEST(more_libraries_than_are_counted_are_others)
 	buf_release(&b);
 }
 
+TEST(a_frame_that_calls_itself_is_one_line_that_says_how_often)
+{
+	const char *path = fixture_path("times.rprof");
+	struct frame frames[5] = {ruby_frame("<main>", 1), ruby_frame("rec", 2),
+	        ruby_frame("rec", 2), ruby_frame("rec", 2), ruby_frame("del\x7f\x7f\x01", 9)};
+	struct report_options o = {.top = 20, .stacks = 5};
+	struct view view = {.mode = VIEW_ALL};
+	struct aggregate a;
+	struct reader *r;
+	struct fixture f;
+	struct buf b;
+
+	fixture_create(&f, path);
+	fixture_sample(&f, f.thread, f.cpu, 10, frames, 5);
+	recording_close(f.rec, NULL);
+	REQUIRE((r = fixture_open(path)) != NULL);
+	REQUIRE(aggregate_init(&a, r, NULL, &view, 5, NULL) == 0);
+	buf_init(&b, 1 << 20);
+	report_text(&b, r, &a, &o);
+	CHECK(strstr(b.data, "rec  (3 times)") != NULL);
+	CHECK(strstr(b.data, "del???") != NULL);
+	CHECK(strchr(b.data, '\x7f') == NULL);
+	buf_release(&b);
+	aggregate_release(&a);
+	reader_free(r);
+}
+
 int main(int argc, char **argv)
 {
 	return tap_run(argc, argv);

@@ -260,6 +260,52 @@ TEST(any_bytes_are_survived)
 	CHECK(true);
 }
 
+#define RUN(out, ...)                                                                              \
+	ruby_decode_run((const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__}),    \
+	        0x1000, out)
+
+/* What is returned is known only if it is. */
+TEST(a_value_that_a_call_an_index_or_another_register_made_is_not_known)
+{
+	struct ruby_run run;
+
+	RUN(&run, 0x48, 0x8b, 0x47, 0x08, 0xc3); /* mov 0x8(%rdi),%rax; ret */
+	CHECK(run.returned);
+	CHECK_EQ(run.result.base, RUBY_BASE_ARG);
+	REQUIRE(run.result.nr_loads == 1);
+	CHECK_EQ(run.result.load[0], 8);
+	/* mov (%rdi,%rsi,8),%rax */
+	RUN(&run, 0x48, 0x8b, 0x04, 0xf7, 0xc3);
+	CHECK(run.returned);
+	CHECK_EQ(run.result.base, RUBY_BASE_UNKNOWN);
+	/* mov %rdi,%rax; mov 0x8(%r8),%rax */
+	RUN(&run, 0x48, 0x89, 0xf8, 0x49, 0x8b, 0x40, 0x08, 0xc3);
+	CHECK(run.returned);
+	CHECK_EQ(run.result.base, RUBY_BASE_UNKNOWN);
+	/* mov %rdi,%rsi; call; mov %rsi,%rax */
+	RUN(&run, 0x48, 0x89, 0xfe, 0xe8, 0, 0, 0, 0, 0x48, 0x89, 0xf0, 0xc3);
+	CHECK(run.returned);
+	CHECK_EQ(run.result.base, RUBY_BASE_UNKNOWN);
+	/* mov %rdi,%rbx; call; mov %rbx,%rax: that one is kept */
+	RUN(&run, 0x48, 0x89, 0xfb, 0xe8, 0, 0, 0, 0, 0x48, 0x89, 0xd8, 0xc3);
+	CHECK(run.returned);
+	CHECK_EQ(run.result.base, RUBY_BASE_ARG);
+}
+
+TEST(an_address_beside_the_pc_counts_from_the_end_of_the_instruction)
+{
+	struct ruby_run run;
+
+	/* cmpl $0x7,0x100(%rip): an immediate stands behind the displacement */
+	RUN(&run, 0x83, 0x3d, 0x00, 0x01, 0x00, 0x00, 0x07, 0xc3);
+	REQUIRE(run.nr_seen == 1);
+	CHECK_EQ(run.seen[0], 0x1000 + 7 + 0x100);
+	/* lea 0x100(%rip),%rax */
+	RUN(&run, 0x48, 0x8d, 0x05, 0x00, 0x01, 0x00, 0x00, 0xc3);
+	CHECK_EQ(run.result.base, RUBY_BASE_ADDR);
+	CHECK_EQ(run.result.addr + (uint64_t)run.result.add, 0x1000 + 7 + 0x100);
+}
+
 int main(int argc, char **argv)
 {
 	return tap_run(argc, argv);

@@ -221,6 +221,21 @@ static void check_library(const char *version)
 	}
 RUBIES(OF_RUBY)
 
+TEST(no_more_sites_are_written_than_there_is_room_for)
+{
+	/* The call with its prefix is one of %r8, and without it one of %rax: both are loaded from.
+	 */
+	static const uint8_t code[] = {
+	        0x48, 0x8b, 0x48, 0x08, 0x49, 0x8b, 0x48, 0x08, 0x41, 0xff, 0x50, 0x10, 0x90};
+	uint64_t *sites = malloc(sizeof(*sites)); /* the sanitizer watches its end */
+
+	REQUIRE(sites != NULL);
+	CHECK_EQ(ruby_call_sites_decode(code, sizeof(code), sites, 1), 1);
+	CHECK_EQ(sites[0], 12);
+	CHECK_EQ(ruby_call_sites_decode(code, sizeof(code), sites, 0), 0);
+	free(sites);
+}
+
 int main(int argc, char **argv)
 {
 	return tap_run(argc, argv);

@@ -265,6 +265,24 @@ TEST(nothing_counts_while_a_collection_begins_or_moves)
 	CHECK(!ruby_gc_covers(gen(7, RUBY_GC_COMPACTING), gen(7, RUBY_GC_COMPACTING)));
 }
 
+/* gc.c, gc_enter: the flag is set before there is a mode. */
+TEST(a_collection_that_is_entered_and_not_counted_yet_makes_nothing_certain_to_others)
+{
+	struct ruby_gc_state gc = {
+	        .flags = RUBY_GC_DURING_GC, .count = 7, .minors = 5, .majors = 2};
+
+	CHECK_EQ(ruby_stamps_of(&gc).young, 0);
+	CHECK_EQ(ruby_stamps_of(&gc).old, 0);
+	CHECK_EQ(ruby_stamps_of(&gc).renew, 0);
+	gc.own = true;
+	CHECK(ruby_stamps_of(&gc).young != 0);
+	gc.own = false;
+	gc.flags = 0;
+	CHECK(ruby_stamps_of(&gc).young != 0);
+	gc.flags = RUBY_GC_DURING_GC | RUBY_GC_SWEEPING;
+	CHECK(ruby_stamps_of(&gc).young != 0);
+}
+
 int main(int argc, char **argv)
 {
 	return tap_run(argc, argv);

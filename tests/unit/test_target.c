@@ -277,6 +277,55 @@ TEST(memory_can_be_made_up)
 	target_close(&t);
 }
 
+static int read_anything(const struct target *t, uint64_t addr, void *out, size_t n)
+{
+	memset(out, 7, n);
+	return 0;
+}
+
+TEST(a_read_across_the_end_of_memory_is_none)
+{
+	struct target t = {.pidfd = -1, .read = read_anything};
+	uint64_t v;
+
+	CHECK_EQ(target_read(&t, UINT64_MAX - 3, &v, 8), -EFAULT);
+	CHECK_EQ(target_read(&t, UINT64_MAX - 8, &v, 8), 0);
+	CHECK_EQ(target_read_u64(&t, UINT64_MAX - 3, &v), -EFAULT);
+}
+
+/* The number of a process that has ended is given to another one. */
+TEST(a_process_that_started_at_another_time_is_another)
+{
+	struct child c;
+	struct target t;
+
+	REQUIRE(child_start(&c, NULL) && target_open(&t, c.pid, NULL) == 0);
+	CHECK(target_is_alive(&t));
+	t.start_time++;
+	CHECK(!target_is_alive(&t));
+	target_close(&t);
+	child_end(&c);
+}
+
+TEST(a_piece_that_can_be_read_in_part_is_not_read)
+{
+	char *page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char whole[8], part[8];
+	struct target t;
+
+	REQUIRE(page != MAP_FAILED && mprotect(page + 4096, 4096, PROT_NONE) == 0);
+	REQUIRE(target_open(&t, getpid(), NULL) == 0);
+	const struct target_piece pieces[] = {
+	        {(uint64_t)(uintptr_t)page, whole, sizeof(whole)},
+	        {(uint64_t)(uintptr_t)page + 4092, part, sizeof(part)},
+	        {(uint64_t)(uintptr_t)page, whole, sizeof(whole)},
+	};
+
+	CHECK_EQ(target_read_pieces(&t, pieces, 3), 1);
+	target_close(&t);
+	munmap(page, 8192);
+}
+
 int main(int argc, char **argv)
 {
 	return tap_run(argc, argv);

@@ -858,6 +858,47 @@ TEST(a_section_with_random_bytes_changed_gives_a_table_or_an_error)
 	}
 }
 
+TEST(code_that_goes_back_is_refused)
+{
+	start_section();
+	begin_fde();
+	put_u32((uint32_t)(START - (EH_VADDR + sec.sz)));
+	put_u32(0x100);
+	put_u8(0);
+	put_u8(0x40 | 0x20); /* advance by 32 */
+	put_u8(0x0e);
+	put_u8(16); /* def_cfa_offset 16 */
+	put_u8(0x01);
+	put_u32((uint32_t)(START + 0x10 - (EH_VADDR + sec.sz))); /* set_loc, behind us */
+	put_u8(0x0e);
+	put_u8(24);
+	end();
+	REQUIRE(build() == 0);
+	CHECK_EQ(table.nr_bad_fdes, 1);
+	check_rule(START, NO_RULE);
+	check_rule(START + 0x30, NO_RULE);
+}
+
+TEST(a_return_address_in_another_column_is_refused)
+{
+	start_section();
+	sec.cie = sec.sz;
+	begin(0);
+	put_u8(1);
+	put("zR", 3);
+	put_u8(1);
+	put_u8(0x78);
+	put_u8(RA + 1);
+	put_u8(1);
+	put_u8(0x1b);
+	put(USUAL);
+	end();
+	put_fde(START, 0x100, NOTHING);
+	REQUIRE(build() == 0);
+	CHECK_EQ(table.nr_bad_fdes, 1);
+	check_rule(START, NO_RULE);
+}
+
 int main(int argc, char **argv)
 {
 	int rc = tap_run(argc, argv);
