@@ -113,7 +113,7 @@ static int add_frames(struct build *b, struct sums *s, const struct reader_stack
 /* The frame that a native walk ended at is the outermost one that is there. */
 static void add_cut(struct sums *s, const struct reader_stack *stack)
 {
-	if (stack->outcome != STACK_TRUNCATED || stack->reason >= AGGREGATE_NR_REASONS)
+	if (stack->outcome != STACK_TRUNCATED || stack->reason >= STACK_NR_REASONS)
 		return;
 	for (uint32_t i = 0; i < stack->nr_frames; i++) {
 		if (stack->frames[i].kind != FRAME_NATIVE)
@@ -139,9 +139,9 @@ static int add_stack(const struct reader_stack *stack, void *ctx)
 		return rc;
 	add(&s->out.weight, stack->weight);
 	add(&s->out.nr_samples, stack->nr_samples);
-	add(&s->out.outcomes[stack->outcome < AGGREGATE_NR_OUTCOMES ? stack->outcome : 0],
+	add(&s->out.outcomes[stack->outcome < STACK_NR_OUTCOMES ? stack->outcome : 0],
 	        stack->nr_samples);
-	add(&s->out.reasons[stack->reason < AGGREGATE_NR_REASONS ? stack->reason : 0],
+	add(&s->out.reasons[stack->reason < STACK_NR_REASONS ? stack->reason : 0],
 	        stack->nr_samples);
 	add_cut(s, stack);
 	thread = &s->threads[stack->thread->id];

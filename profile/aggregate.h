@@ -9,11 +9,6 @@
 #include "profile/reader.h"
 #include "profile/view.h"
 
-enum {
-	AGGREGATE_NR_OUTCOMES = 8,
-	AGGREGATE_NR_REASONS = 32
-}; /* unknown numbers are counted as 0 */
-
 struct hot_frame {
 	uint32_t function;    /* of reader_function */
 	uint64_t self, total; /* weight; total counts a stack once however often the function stands
@@ -36,10 +31,11 @@ struct trigger_sum {
 	const struct reader_trigger *trigger;
 	uint64_t weight, nr_samples;
 	uint64_t unseen; /* weight of stacks of which the view shows no frame */
-	uint64_t outcomes[AGGREGATE_NR_OUTCOMES]; /* samples by enum stack_outcome */
-	uint64_t reasons[AGGREGATE_NR_REASONS];   /* samples by enum stack_reason */
+	uint64_t outcomes[STACK_NR_OUTCOMES]; /* samples by enum stack_outcome; unknown ones are at
+	                                         0 */
+	uint64_t reasons[STACK_NR_REASONS];   /* samples by enum stack_reason */
 	/* by enum stack_reason: where the native walks of truncated stacks ended */
-	struct stack_cuts cuts[AGGREGATE_NR_REASONS];
+	struct stack_cuts cuts[STACK_NR_REASONS];
 	struct hot_frame *frames; /* all that were seen; by self, then total, descending */
 	size_t nr_frames;
 	struct hot_stack *stacks; /* the heaviest, descending; at most top */

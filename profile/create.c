@@ -91,7 +91,7 @@ static int insert_names(sqlite3 *db)
 	char *script;
 	int rc = SQLITE_OK;
 
-	for (unsigned i = 1; rc == SQLITE_OK && i < 32; i++) {
+	for (unsigned i = 1; rc == SQLITE_OK && i < STACK_NR_REASONS; i++) {
 		const char *kind = frame_kind_name((enum frame_kind)i);
 		const char *role = frame_role_name((enum frame_role)i);
 		const char *outcome = stack_outcome_name((enum stack_outcome)i);

@@ -45,6 +45,9 @@ enum stack_reason {
 	REASON_GC_PLACE = 21, /* the collector runs, and where its frame stands is not certain */
 	REASON_EXITING = 19,  /* the thread was ending: its memory was gone */
 };
+/* Room for all outcomes and reasons, and for some that are not yet there: a newer recorder's are
+ * counted too. */
+enum { STACK_NR_OUTCOMES = 8, STACK_NR_REASONS = 32 };
 const char *stack_outcome_name(
         enum stack_outcome outcome); /* "exact", "transient", "truncated", "no-context" */
 const char *stack_reason_name(

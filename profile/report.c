@@ -109,17 +109,17 @@ static void put_outcomes(struct buf *b, const struct trigger_sum *t)
 	bool any = false;
 
 	buf_puts(b, "Stacks:   ");
-	for (int i = 1; i <= AGGREGATE_NR_OUTCOMES; i++) {
-		uint64_t nr = t->outcomes[i % AGGREGATE_NR_OUTCOMES];
+	for (int i = 1; i <= STACK_NR_OUTCOMES; i++) {
+		uint64_t nr = t->outcomes[i % STACK_NR_OUTCOMES];
 
 		if (nr == 0)
 			continue;
 		buf_printf(b, "%s%.1f %% %s", any ? ", " : "", share(nr, t->nr_samples),
-		        stack_outcome_name((enum stack_outcome)(i % AGGREGATE_NR_OUTCOMES)));
+		        stack_outcome_name((enum stack_outcome)(i % STACK_NR_OUTCOMES)));
 		any = true;
 	}
 	buf_puts(b, "\n");
-	for (int i = 1; i < AGGREGATE_NR_REASONS; i++) {
+	for (int i = 1; i < STACK_NR_REASONS; i++) {
 		if (t->reasons[i] == 0)
 			continue;
 		buf_printf(b, "          %5.1f %%  %s: ", share(t->reasons[i], t->nr_samples),
@@ -307,7 +307,7 @@ static void json_trigger(struct buf *b, const struct reader *r, const struct tri
 		buf_printf(b, "%s\"%s\":%" PRIu64, i == STACK_EXACT ? "" : ",",
 		        stack_outcome_name((enum stack_outcome)i), t->outcomes[i]);
 	buf_puts(b, "},\"reasons\":{");
-	for (int i = 1; i < AGGREGATE_NR_REASONS; i++) {
+	for (int i = 1; i < STACK_NR_REASONS; i++) {
 		const char *name = stack_reason_name((enum stack_reason)i);
 
 		if (t->reasons[i] == 0)

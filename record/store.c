@@ -197,11 +197,11 @@ static int trigger_ids(struct store *st, const struct trigger *t, uint32_t call,
 static void count(struct store *st, const struct stack *stack)
 {
 	st->stats.samples++;
-	st->stats.outcome[stack->outcome & 7]++;
+	st->stats.outcome[stack->outcome % STACK_NR_OUTCOMES]++;
 	if (stack->reason == REASON_NONE)
 		return;
-	st->stats.reason[stack->reason & 31]++;
-	stack_cuts_add(&st->stats.cuts[stack->reason & 31], stack->cut_library, 1);
+	st->stats.reason[stack->reason % STACK_NR_REASONS]++;
+	stack_cuts_add(&st->stats.cuts[stack->reason % STACK_NR_REASONS], stack->cut_library, 1);
 }
 
 int store_add(struct store *st, const struct rprof_sample *s, const struct store_thread *thread,

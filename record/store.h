@@ -14,9 +14,9 @@ struct store;
 
 struct store_stats {
 	uint64_t samples;
-	uint64_t outcome[8];        /* by enum stack_outcome */
-	uint64_t reason[32];        /* by enum stack_reason, of stacks that are not exact */
-	struct stack_cuts cuts[32]; /* likewise; borrowed from the processes' files */
+	uint64_t outcome[STACK_NR_OUTCOMES]; /* by enum stack_outcome */
+	uint64_t reason[STACK_NR_REASONS]; /* by enum stack_reason, of stacks that are not exact */
+	struct stack_cuts cuts[STACK_NR_REASONS]; /* likewise; borrowed from the processes' files */
 	uint64_t threads;
 };
 

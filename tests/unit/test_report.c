@@ -266,7 +266,7 @@ TEST(every_reason_has_a_meaning_of_its_own)
 	char seen[32][400];
 	size_t nr = 0;
 
-	for (int i = 1; i < 32; i++) {
+	for (int i = 1; i < STACK_NR_REASONS; i++) {
 		struct buf b;
 
 		if (strcmp(stack_reason_name((enum stack_reason)i), "unknown") == 0)
