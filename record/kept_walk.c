@@ -1,4 +1,5 @@
 #include "record/kept_walk.h"
+#include "base/array.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -57,22 +58,6 @@ bool record_is_whole(const struct rprof_sample *record, size_t size)
 	                       record->nr_interp * sizeof(struct interp_frame);
 }
 
-/* Room for nr elements. */
-static int reserve(void **v, size_t *cap, size_t nr, size_t elem_sz)
-{
-	void *new;
-
-	if (nr <= *cap)
-		return 0;
-	nr = MAX(nr, *cap * 2);
-	new = realloc(*v, nr * elem_sz);
-	if (new == NULL)
-		return -ENOMEM;
-	*v = new;
-	*cap = nr;
-	return 0;
-}
-
 /* What the kernel side does with its copy when it has sent the record (native_keep, ruby_keep). */
 static int keep(struct kept_walk *kept, const struct rprof_sample *s)
 {
@@ -82,7 +67,7 @@ static int keep(struct kept_walk *kept, const struct rprof_sample *s)
 
 	if (s->native_outcome == WALK_ROOT) {
 		nr = MIN(s->base_native + s->nr_native, (size_t)RPROF_MAX_KEPT_NATIVE);
-		if (reserve((void **)&kept->native, &kept->cap_native, nr, sizeof(*native)) != 0)
+		if (ARRAY_RESERVE(kept->native, kept->cap_native, nr, RPROF_MAX_KEPT_NATIVE) != 0)
 			return -ENOMEM;
 		for (size_t at = s->base_native; at < nr; at++)
 			kept->native[at] = native[s->base_native + s->nr_native - 1 - at];
@@ -90,7 +75,7 @@ static int keep(struct kept_walk *kept, const struct rprof_sample *s)
 	}
 	if (s->interp_outcome == WALK_ROOT) {
 		nr = MIN(s->base_interp + s->nr_interp, (size_t)RPROF_MAX_KEPT_INTERP);
-		if (reserve((void **)&kept->interp, &kept->cap_interp, nr, sizeof(*interp)) != 0)
+		if (ARRAY_RESERVE(kept->interp, kept->cap_interp, nr, RPROF_MAX_KEPT_INTERP) != 0)
 			return -ENOMEM;
 		for (size_t at = s->base_interp; at < nr; at++)
 			kept->interp[at] = interp[s->base_interp + s->nr_interp - 1 - at];
