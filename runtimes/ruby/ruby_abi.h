@@ -61,6 +61,8 @@ static inline __attribute__((always_inline)) bool ruby_env_has_method(uint64_t f
 	return (flags & (VM_ENV_FLAG_LOCAL | VM_FRAME_FLAG_BMETHOD)) != 0;
 }
 
+enum { RUBY_MAX_EP_HOPS = 32 }; /* outwards, in search of a method */
+
 /* The outer environment's address, of ep[-1] (vm_core.h, VM_ENV_PREV_EP: the low bits are a mark).
  */
 static inline __attribute__((always_inline)) uint64_t ruby_env_outer(uint64_t word)

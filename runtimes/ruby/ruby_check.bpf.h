@@ -35,7 +35,7 @@ SUBPROGRAM int check_frame_read(struct scratch *s, __u64 cfp)
 	if (ruby(s)->cfp_jit_return &&
 	        check_word(cfp + ruby(s)->cfp_jit_return, &jit_return) == 0 && jit_return)
 		s->frame.extra = INTERP_F_JIT;
-	for (int hop = 0; hop <= RPROF_MAX_EP_HOPS; hop++) {
+	for (int hop = 0; hop <= RUBY_MAX_EP_HOPS; hop++) {
 		if (check_word(ep, &flags) || check_word(ep - 8, &outer) ||
 		        check_word(ep - 16, &method)) {
 			s->frame.extra |= INTERP_F_EP_FAULT;

@@ -49,7 +49,7 @@ static void read_method(const struct runtime *rt, uint64_t ep, struct interp_fra
 {
 	uint64_t env[3];
 
-	for (int hop = 0; hop <= RPROF_MAX_EP_HOPS; hop++) {
+	for (int hop = 0; hop <= RUBY_MAX_EP_HOPS; hop++) {
 		if (target_read(&rt->target, ep - 16, env, sizeof(env)) != 0) {
 			f->extra |= INTERP_F_EP_FAULT;
 			return;

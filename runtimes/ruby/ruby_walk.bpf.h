@@ -137,7 +137,7 @@ SUBPROGRAM int ruby_method_find(struct scratch *s)
 {
 	if (!s)
 		return INTERP_F_EP_FAULT;
-	for (int hop = 0; hop < RPROF_MAX_EP_HOPS; hop++) {
+	for (int hop = 0; hop < RUBY_MAX_EP_HOPS; hop++) {
 		if (ruby_env_has_method(s->env[2]))
 			return 0;
 		if (ruby_env_read(s, ruby_env_outer(s->env[1]), 0))
