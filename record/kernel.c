@@ -305,35 +305,6 @@ static int load_skeleton(struct kernel *s, struct err *err)
 	return 0;
 }
 
-/* Fills one rprof_mapping; skips what the walk cannot use. */
-static int fill_mapping(struct kernel *s, struct process *p, const struct mapping *m,
-        struct rprof_mapping *out, struct err *err)
-{
-	const struct mapping_info *info = process_mapping(p, m);
-	struct loaded_table t = {0};
-	struct dso *dso = info->dso;
-	uint64_t bias;
-	int rc = 0;
-
-	*out = (struct rprof_mapping){.start = m->start, .end = m->end, .kind = info->kind};
-	if (out->kind != MAPPING_TABLE)
-		return 0;
-	if (!dso_load_bias(dso, m, &bias)) {
-		out->kind = MAPPING_NO_TABLE;
-		return 0;
-	}
-	rc = table_store_load(&s->store, dso_unwind_table(dso, NULL), &t);
-	if (rc != 0) {
-		out->kind = MAPPING_NO_TABLE;
-		return err_set(err, rc, "no room for the unwind table of %s", dso_path(dso));
-	}
-	out->bias = bias;
-	out->page0 = t.page0;
-	out->nr_pages = t.nr_pages;
-	out->rule0 = t.rule0;
-	return 0;
-}
-
 static size_t process_index(const struct kernel *s, const struct process *p)
 {
 	for (size_t i = 0; i < s->nr_processes; i++)
@@ -381,21 +352,7 @@ int kernel_update_process(struct kernel *s, struct process *p, struct err *err)
 	if (maps == NULL)
 		return err_set(err, -ENOMEM, "out of memory");
 	maps->generation = ++s->generation;
-	for (size_t i = 0; i < p->maps.nr; i++) {
-		/* The kernel-side search compares addresses below 2^63: [vsyscall] is none of them.
-		 */
-		if (!(p->maps.v[i].prot & MAPS_PROT_EXEC) || p->maps.v[i].start >> 63 != 0)
-			continue;
-		if (maps->nr == RPROF_MAX_MAPPINGS) {
-			rc = err_set(err, -ENOSPC,
-			        "process %u has more than %d executable mappings", tgid,
-			        RPROF_MAX_MAPPINGS);
-			break;
-		}
-		one = fill_mapping(s, p, &p->maps.v[i], &maps->m[maps->nr++], err);
-		if (one != 0)
-			rc = one;
-	}
+	rc = table_store_map(&s->store, p, maps, err);
 	unmap_tables(s);
 	/* The walk that runs now keeps the table that is valid now. */
 	s->valid[index] ^= 1;

@@ -140,3 +140,53 @@ int table_store_load(
 	*out = t;
 	return 0;
 }
+
+static int map_one(struct table_store *store, struct process *p, const struct mapping *m,
+        struct rprof_mapping *out, struct err *err)
+{
+	const struct mapping_info *info = process_mapping(p, m);
+	struct loaded_table t = {0};
+	struct dso *dso = info->dso;
+	uint64_t bias;
+	int rc = 0;
+
+	*out = (struct rprof_mapping){.start = m->start, .end = m->end, .kind = info->kind};
+	if (out->kind != MAPPING_TABLE)
+		return 0;
+	if (!dso_load_bias(dso, m, &bias)) {
+		out->kind = MAPPING_NO_TABLE;
+		return 0;
+	}
+	rc = table_store_load(store, dso_unwind_table(dso, NULL), &t);
+	if (rc != 0) {
+		out->kind = MAPPING_NO_TABLE;
+		return err_set(err, rc, "no room for the unwind table of %s", dso_path(dso));
+	}
+	out->bias = bias;
+	out->page0 = t.page0;
+	out->nr_pages = t.nr_pages;
+	out->rule0 = t.rule0;
+	return 0;
+}
+
+int table_store_map(
+        struct table_store *store, struct process *p, struct rprof_mappings *out, struct err *err)
+{
+	int rc = 0, one;
+
+	out->nr = 0;
+	for (size_t i = 0; i < p->maps.nr; i++) {
+		/* The kernel-side search compares addresses below 2^63: [vsyscall] is none of them.
+		 */
+		if (!(p->maps.v[i].prot & MAPS_PROT_EXEC) || p->maps.v[i].start >> 63 != 0)
+			continue;
+		if (out->nr == RPROF_MAX_MAPPINGS)
+			return err_set(err, -ENOSPC,
+			        "process %d has more than %d executable mappings",
+			        (int)p->target.pid, RPROF_MAX_MAPPINGS);
+		one = map_one(store, p, &p->maps.v[i], &out->m[out->nr++], err);
+		if (one != 0)
+			rc = one;
+	}
+	return rc;
+}

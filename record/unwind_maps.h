@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/hash.h"
 #include "bpf/abi.h"
+#include "record/process.h"
 #include "symbolizer/dso.h"
 
 /* Where a file's table stands; what struct rprof_mapping needs of it. */
@@ -41,5 +42,9 @@ void table_store_release(struct table_store *store);
 /* -ENOSPC: the maps are full (they are sized when a recording starts). */
 int table_store_load(
         struct table_store *store, const struct unwind_table *table, struct loaded_table *out);
+/* Loads what the process maps and fills the mappings of *out, in which all else is the caller's.
+ * -ENOSPC: what fits is there, the rest has no table or is missing. */
+int table_store_map(
+        struct table_store *store, struct process *p, struct rprof_mappings *out, struct err *err);
 
 #endif
