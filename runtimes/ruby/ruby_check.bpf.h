@@ -25,7 +25,9 @@ SUBPROGRAM int check_frame_read(struct scratch *s, __u64 cfp)
 {
 	__u64 ep, flags, method = 0, outer, jit_return = 0;
 
-	if (!s || check_word(cfp + ruby(s)->cfp_pc, &s->frame.pc) ||
+	/* The walk reads a frame as a whole, the words that it does not need too. */
+	if (!s || check_word(cfp + ruby(s)->cfp_sz - 8, &s->frame.pc) ||
+	        check_word(cfp + ruby(s)->cfp_pc, &s->frame.pc) ||
 	        check_word(cfp + ruby(s)->cfp_iseq, &s->frame.code) ||
 	        check_word(cfp + ruby(s)->cfp_ep, &ep))
 		return -1;

@@ -568,8 +568,12 @@ static __always_inline void ruby_walk(struct scratch *s, __u64 tp, struct kept_w
 	ruby_gc_state(s, ruby_ec_word(s, ruby(s)->ec_thread));
 	ruby_check_stack(s, s->leaf_sp);
 	s->interp_outcome = WALK_ROOT;
-	if (s->nr_frames == 0)
+	if (s->nr_frames == 0) {
+		/* User space keeps no frames then either. */
+		if (s->keep)
+			kept->nr_interp = 0;
 		return;
+	}
 	if (kept->image != s->image && s->keep) {
 		kept->image = s->image;
 		kept->nr_interp = 0;
