@@ -3,7 +3,7 @@
 #ifndef BPF_ARCH_BPF_H
 #define BPF_ARCH_BPF_H
 
-#if defined(__TARGET_ARCH_x86)
+#if defined(__TARGET_ARCH_x86) || defined(__x86_64__)
 #include "bpf/arch/x86_64.bpf.h"
 #else
 #error "bpf/arch/ has no file for this architecture"

@@ -8,10 +8,17 @@
 #ifndef BPF_MAPS_BPF_H
 #define BPF_MAPS_BPF_H
 
-#include "bpf/vmlinux_min.h"
+/* Tests compile all of this for user space too: there tests/unit/bpf_user.h stands in for these. */
+#ifdef __bpf__
+#include <linux/types.h>
+#include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
+#define CORE        __attribute__((preserve_access_index))
+#define LOADED_WITH const volatile
+#endif
+#include "bpf/vmlinux_min.h"
 #include <stdbool.h>
 #include "bpf/abi.h"
 
@@ -25,13 +32,17 @@ static __always_inline int stack_read(struct scratch *s, __u64 addr, __u64 *out)
  * A part that the verifier goes through once, not once for each way to its calls: a function that
  * is not static, whose arguments are numbers and the scratch memory.
  */
+#ifdef __bpf__
 #define SUBPROGRAM __attribute__((noinline))
+#else
+#define SUBPROGRAM static __attribute__((noinline, unused))
+#endif
 
 /* Filled in by user space between open and load. */
-const volatile __u64 rp_pidns_ino; /* of rprof: processes are named as it names them */
+LOADED_WITH __u64 rp_pidns_ino; /* of rprof: processes are named as it names them */
 
 /* How many walks are kept, less one: a power of two less one. A walk's slot is tid & this. */
-const volatile __u32 rp_kept_mask;
+LOADED_WITH __u32 rp_kept_mask;
 
 /* Set by user space at any time: from then on (CLOCK_MONOTONIC) nothing is sampled, whether user
  * space gets a processor then or not. 0: no end. */
@@ -49,7 +60,7 @@ enum planted {
 	PLANTED_COLLECTOR = 6, /* what the collector is doing now does not matter */
 	PLANTED_NAMESPACE = 7, /* no process is found */
 };
-const volatile __u32 rp_planted;
+LOADED_WITH __u32 rp_planted;
 #define IS_PLANTED(what) (rp_planted == (what))
 #define IS_PLAIN(s)      ((s)->plain)
 /* Objects that are taken for known are to be looked at all the same. */

@@ -88,9 +88,9 @@ static __always_inline const struct unwind_rule *rule_find(
 	for (__u64 step = UNWIND_CHUNK_ROWS / 2; step != 0; step >>= 1) {
 		__u64 in = is_below(at + step, end);
 		__u64 mid = at + step * in;
-		__u64 row = chunk->row[mid & (UNWIND_CHUNK_ROWS - 1)];
+		__u64 middle = chunk->row[mid & (UNWIND_CHUNK_ROWS - 1)];
 
-		at += step * (in & (is_below(low, UNWIND_ROW_LOW(row)) ^ 1));
+		at += step * (in & (is_below(low, UNWIND_ROW_LOW(middle)) ^ 1));
 	}
 	row = chunk->row[at & (UNWIND_CHUNK_ROWS - 1)];
 	*from = (vaddr & ~0xffffULL) + UNWIND_ROW_LOW(row);

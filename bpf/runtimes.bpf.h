@@ -16,7 +16,7 @@
 
 /* For user space, which compares before anything runs: runtime_check_walk(). */
 #define RUNTIME_CONFIG_SZ(id, ID, name) [id] = sizeof(struct name##_proc),
-const volatile __u32 rp_config_sz[MAX_RUNTIME_ID + 1] = {RUNTIMES(RUNTIME_CONFIG_SZ)};
+LOADED_WITH __u32 rp_config_sz[MAX_RUNTIME_ID + 1] = {RUNTIMES(RUNTIME_CONFIG_SZ)};
 
 /*
  * void NAME_walk(struct scratch *s, __u64 tp, struct kept_walk *kept)

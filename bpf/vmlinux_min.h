@@ -7,11 +7,6 @@
 #ifndef BPF_VMLINUX_MIN_H
 #define BPF_VMLINUX_MIN_H
 
-#include <linux/types.h>
-#include <linux/bpf.h>
-
-#define CORE __attribute__((preserve_access_index))
-
 struct ns_common {
 	unsigned int inum;
 } CORE;
