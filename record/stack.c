@@ -8,7 +8,7 @@
 
 enum {
 	/* A frame of the collector stands among them. */
-	MAX_FRAMES = RPROF_MAX_KERNEL + RPROF_MAX_NATIVE * MAX_INLINED + RPROF_MAX_INTERP + 1,
+	MAX_FRAMES = (RPROF_MAX_KERNEL + RPROF_MAX_NATIVE) * MAX_INLINED + RPROF_MAX_INTERP + 1,
 };
 
 int stack_init(struct stack *st)
@@ -136,9 +136,7 @@ static void prepare(struct stack *st, const struct stack_input *in, struct stitc
 	        .native_root = s->native_outcome == WALK_ROOT,
 	        .interps = st->interps,
 	        .nr_interps = s->nr_interp,
-	        .interp_root = s->interp_outcome == WALK_ROOT ||
-	                       s->interp_outcome == WALK_NO_CONTEXT ||
-	                       s->interp_outcome == WALK_NONE,
+	        .interp_root = s->interp_outcome == WALK_ROOT,
 	        .off_stack = is_off_stack(s),
 	};
 }
