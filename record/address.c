@@ -91,10 +91,6 @@ static bool find_in_file(struct process *p, const struct mapping *m, struct mapp
 		f->role = role;
 		f->addr = pc;
 		f->func_addr = func_addr;
-		if (f->library == NULL)
-			f->library = dso_path(dso);
-		if (f->build_id == NULL && dso_build_id(dso)[0] != '\0')
-			f->build_id = dso_build_id(dso);
 	}
 	out->stitch.func_addr = func_addr;
 	return true;

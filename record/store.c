@@ -1,11 +1,14 @@
 #include "record/store.h"
 
+#include "base/array.h"
 #include "base/hash.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { MAX_SEEN = 1 << 20, MAX_IDS = 1 << 20 };
 
 /* A frame of the interpreter that the recording has, known by its strings' addresses. */
 struct seen_frame {
@@ -77,15 +80,8 @@ void store_free(struct store *st)
 /* That it is known saves time and nothing else. */
 static void remember_frame(struct store *st, uint64_t key, const struct frame *f, uint32_t id)
 {
-	if (st->nr_seen == st->cap_seen) {
-		size_t cap = st->cap_seen != 0 ? st->cap_seen * 2 : 256;
-		struct seen_frame *seen = reallocarray(st->seen, cap, sizeof(*seen));
-
-		if (seen == NULL)
-			return;
-		st->seen = seen;
-		st->cap_seen = cap;
-	}
+	if (ARRAY_RESERVE(st->seen, st->cap_seen, st->nr_seen + 1, MAX_SEEN) != 0)
+		return;
 	if (hash64_put(&st->by_frame, key, st->nr_seen) == 0)
 		st->seen[st->nr_seen++] = (struct seen_frame){*f, id};
 }
@@ -107,26 +103,11 @@ static int frame_id(struct store *st, const struct frame *f, uint32_t *id)
 	return rc;
 }
 
-/* Room for all frames of a stack, and one more. */
-static int reserve(struct store *st, size_t nr)
-{
-	uint32_t *ids;
-
-	if (nr + 1 <= st->cap_ids)
-		return 0;
-	nr = MAX(nr + 1, st->cap_ids * 2);
-	ids = reallocarray(st->ids, nr, sizeof(*ids));
-	if (ids == NULL)
-		return -ENOMEM;
-	st->ids = ids;
-	st->cap_ids = nr;
-	return 0;
-}
-
 /* Fills st->ids. */
 static int frame_ids(struct store *st, const struct stack *stack)
 {
-	int rc = reserve(st, stack->nr_frames);
+	/* And one more: the trigger's. */
+	int rc = ARRAY_RESERVE(st->ids, st->cap_ids, stack->nr_frames + 1, MAX_IDS);
 
 	st->nr_ids = stack->nr_frames;
 	for (size_t i = 0; i < stack->nr_frames && rc == 0; i++) {

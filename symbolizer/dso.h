@@ -74,8 +74,8 @@ const struct unwind_table *dso_unwind_table(struct dso *dso, struct err *err);
 /*
  * The frames at vaddr, innermost (inlined) first; at least one. name: symbol, else "file+0xSTART"
  * with the FDE's start, else "file+0xVADDR". path and line when there is debug information. kind
- * and role are left for the caller; file_off and func_addr (a vaddr here) are set. Strings live as
- * long as the dso. Returns how many of out[max] were filled.
+ * and role are left for the caller; library, build_id, file_off and func_addr (a vaddr here) are
+ * set. Strings live as long as the dso. Returns how many of out[max] were filled.
  */
 size_t dso_resolve(struct dso *dso, uint64_t vaddr, struct frame *out, size_t max);
 /* 0 symbols; else where they come from, for `rprof info`: "symtab", "dynsym", "debug file PATH",
