@@ -23,6 +23,7 @@ static bool runtime_init(struct runtime *rt, const struct world *w)
 	rt->proc.objspace_gc_count = l->objspace.gc_count;
 	rt->proc.objspace_minors = l->objspace.minors;
 	rt->proc.objspace_minor_bit = l->objspace.minor_bit;
+	rt->vm = h->base;
 	rt->nr_jit = h->release >> 1 & 1;
 	return ruby_cache_new(&rt->cache) == 0;
 }
@@ -31,6 +32,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct world w;
 	struct interp_frame frames[64];
+	uint64_t threads[64];
 	struct runtime rt;
 	int nr;
 
@@ -45,6 +47,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 		frame_check(&rt, &frames[i], i == 0, &when);
 	}
+	MUST(ruby_threads_read(&rt, threads, ARRAY_SIZE(threads)) <= ARRAY_SIZE(threads));
 	ruby_cache_free(rt.cache);
 	return 0;
 }

@@ -61,6 +61,10 @@ when "ruby_names"
   put.("endless_lines", code.(0x30000, endless))
   # A context whose frames go on for ever: vm_stack, vm_stack_size, cfp.
   context = piece.(0x50000, [endless, 1 << 16, endless].pack("Q<3").ljust(512, "\0"))
+  # Lists of ractors and threads without an end: each word points to one like itself.
+  size = 64 + 256 * 8
+  word = endless + -endless % size + size - 1024
+  put.("endless_threads", [0, word, 0, 0, 0, 0, 0, 0].pack("Q<8") + [word].pack("Q<") * 256)
   put.("endless_frames", [0, 0, 0, 0, 0, 0, 0x50000, context.bytesize].pack("Q<8") + context)
 when "recording"
   # rows.h: the table, then each column's kind of value and the value.
