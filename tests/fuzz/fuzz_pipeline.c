@@ -70,7 +70,7 @@ static void check_recording(uint64_t samples)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	const struct trigger_options triggers = {.rate_hz = RATE_HZ};
+	const struct trigger_options options = {.rate_hz = RATE_HZ};
 	struct recording_process about = {.pid = MADE_UP_PID, .comm = "ruby"};
 	struct pipeline_stats stats;
 	struct recording *rec;
@@ -87,7 +87,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	MUST(recording_create(path, &rec, NULL) == 0);
 	MUST(recording_add_process(rec, &about, &id) == 0);
 	p = process_made_up(id, &ruby, dsos);
-	MUST(pipeline_new(rec, NULL, &triggers, &pl, NULL) == 0);
+	MUST(pipeline_new(rec, NULL, &options, &pl, NULL) == 0);
 	MUST(pipeline_add_process(pl, p, NULL) == 0);
 	put_records(pl, (struct feed){data, size});
 	pipeline_flush(pl);
@@ -95,7 +95,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	pipeline_free(pl);
 	process_free(p);
 	MUST(recording_close(rec, NULL) == 0);
-	check_recording(stats.samples);
+	check_recording(stats.stored.samples);
 	unlink(path);
 	return 0;
 }

@@ -20,7 +20,7 @@ static void frame_check(struct runtime *rt, const struct interp_frame *f, bool l
 	struct interp_info info, again;
 
 	ruby_frame_class(rt, f, &desc);
-	MUST(desc.class <= INTERP_HIDDEN);
+	MUST(desc.class <= STITCH_HIDDEN);
 	ruby_resolve(rt, f, leaf, when, &info);
 	MUST(info.frame.name != NULL);
 	MUST((info.flags & (INTERP_RESOLVED | INTERP_UNVERIFIED | INTERP_UNREADABLE)) != 0);
