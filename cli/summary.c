@@ -60,7 +60,7 @@ static void print_meanings(const struct store_stats *p, FILE *out)
 	buf_release(&b);
 }
 
-void summary_print(const struct summary *s, FILE *out)
+void summary_print(const struct recorder_facts *s, bool unsampled, FILE *out)
 {
 	const struct store_stats *p = &s->pipeline.stored;
 	const struct kernel_stats *ss = &s->kernel;
@@ -79,7 +79,7 @@ void summary_print(const struct summary *s, FILE *out)
 	}
 	fprintf(out,
 	        "  lost       %" PRIu64 " (ring buffer full %" PRIu64 ", walk in progress %" PRIu64,
-	        ss->lost + ss->missed + s->unread, ss->lost, ss->missed);
+	        s->lost, ss->lost, ss->missed);
 	if (s->unread != 0)
 		fprintf(out, ", not read in time %" PRIu64, s->unread);
 	fputs(")\n", out);
@@ -94,7 +94,7 @@ void summary_print(const struct summary *s, FILE *out)
 		        share(ss->bpf_ns, s->duration_ns),
 		        (double)ss->bpf_ns / 1e3 / (double)(ss->samples != 0 ? ss->samples : 1));
 	fprintf(out, "\nrecording: %s\n", s->path);
-	if (p->samples == 0 && s->unsampled)
+	if (p->samples == 0 && unsampled)
 		return;
 	if (p->samples == 0)
 		fprintf(out, "next: nothing was recorded: was the process idle? CPU samples are "
@@ -104,7 +104,7 @@ void summary_print(const struct summary *s, FILE *out)
 		        s->path, s->path);
 }
 
-void summary_print_json(const struct summary *s, FILE *out)
+void summary_print_json(const struct recorder_facts *s, FILE *out)
 {
 	const struct store_stats *p = &s->pipeline.stored;
 	const struct kernel_stats *ss = &s->kernel;

@@ -2,22 +2,11 @@
 #ifndef CLI_SUMMARY_H
 #define CLI_SUMMARY_H
 
-#include "record/pipeline.h"
-#include "record/kernel.h"
+#include "record/recorder.h"
 #include <stdio.h>
 
-struct summary {
-	const char *path;
-	uint64_t duration_ns, own_cpu_ns, table_losses;
-	uint64_t unread; /* samples that were left in the buffer */
-	uint32_t rate_hz;
-	bool all_exited;
-	bool unsampled; /* an error follows: of a process that used CPU time there is no sample */
-	struct pipeline_stats pipeline;
-	struct kernel_stats kernel;
-};
-
-void summary_print(const struct summary *s, FILE *out);
-void summary_print_json(const struct summary *s, FILE *out);
+/* unsampled: an error follows: of a process that used CPU time there is no sample. */
+void summary_print(const struct recorder_facts *s, bool unsampled, FILE *out);
+void summary_print_json(const struct recorder_facts *s, FILE *out);
 
 #endif

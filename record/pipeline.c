@@ -10,7 +10,6 @@
 #include <stdlib.h>
 
 enum {
-	MAX_PROCESSES = 256,
 	LEARN_SAMPLES = 256, /* so many stacks teach the stitcher */
 };
 
@@ -39,7 +38,7 @@ int pipeline_new(struct recording *rec, struct kallsyms *kallsyms,
 		return err_set(err, -ENOMEM, "out of memory");
 	hash64_init(&pl->by_pid);
 	addresses_init_kernel(&pl->kernel, kallsyms);
-	pl->processes = calloc(MAX_PROCESSES, sizeof(*pl->processes));
+	pl->processes = calloc(PIPELINE_MAX_PROCESSES, sizeof(*pl->processes));
 	if (pl->processes == NULL || stack_init(&pl->stack) != 0 || namer_new(&pl->namer) != 0) {
 		rc = err_set(err, -ENOMEM, "out of memory");
 		goto out;
@@ -71,8 +70,8 @@ void pipeline_free(struct pipeline *pl)
 
 int pipeline_add_process(struct pipeline *pl, struct process *p, struct err *err)
 {
-	if (pl->nr_processes == MAX_PROCESSES)
-		return err_set(err, -E2BIG, "more than %d processes", MAX_PROCESSES);
+	if (pl->nr_processes == PIPELINE_MAX_PROCESSES)
+		return err_set(err, -E2BIG, "more than %d processes", PIPELINE_MAX_PROCESSES);
 	if (hash64_put(&pl->by_pid, (uint32_t)p->target.pid, pl->nr_processes) != 0)
 		return err_set(err, -ENOMEM, "out of memory");
 	addresses_init(&pl->processes[pl->nr_processes++], p);

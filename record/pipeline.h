@@ -13,6 +13,8 @@
 #include "record/store.h"
 #include "symbolizer/kallsyms.h"
 
+enum { PIPELINE_MAX_PROCESSES = 256 }; /* in one recording */
+
 struct pipeline;
 
 struct pipeline_stats {

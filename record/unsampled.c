@@ -1,7 +1,6 @@
 #include "record/unsampled.h"
 
 #include "record/process.h"
-#include "record/kernel.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -28,11 +27,10 @@ const struct process *unsampled_find(struct process *const *processes, size_t nr
 	return NULL;
 }
 
-void unsampled_explain(const struct process *p, const struct kernel_stats *stats, struct err *err)
+void unsampled_explain(const struct process *p, uint64_t lost, uint64_t no_user, struct err *err)
 {
 	int pid = (int)p->target.pid;
 	double seconds = (double)p->cpu_ns / 1e9;
-	uint64_t lost = stats->lost + stats->missed;
 
 	if (lost != 0)
 		err_set(err, -ENODATA,
@@ -40,7 +38,7 @@ void unsampled_explain(const struct process *p, const struct kernel_stats *stats
 		        " samples were lost since rprof had no processor to read them on; lower "
 		        "the rate (-F), or leave it more of the machine",
 		        pid, seconds, lost);
-	else if (stats->no_user != 0)
+	else if (no_user != 0)
 		err_set(err, -ENODATA,
 		        "there is no sample of process %d, which used %.2f s of CPU time: threads "
 		        "of the kernel used it on its behalf (io_uring), which have no stack of "

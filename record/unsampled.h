@@ -9,7 +9,6 @@
 #include <stdbool.h>
 
 struct process;
-struct kernel_stats;
 
 /* So many samples are expected before their absence means something. */
 enum { UNSAMPLED_MIN_EXPECTED = 10 };
@@ -25,7 +24,8 @@ static inline bool is_unsampled(uint64_t nr_samples, uint64_t cpu_ns, uint32_t r
 void unsampled_note(struct process *p);
 /* The first process of which there should be samples, or NULL. */
 const struct process *unsampled_find(struct process *const *processes, size_t nr, uint32_t rate_hz);
-/* The sentence: which process, what may be the cause, what to do. */
-void unsampled_explain(const struct process *p, const struct kernel_stats *stats, struct err *err);
+/* The sentence: which process, what may be the cause, what to do. lost: samples that were taken;
+ * no_user: events on threads of the kernel. */
+void unsampled_explain(const struct process *p, uint64_t lost, uint64_t no_user, struct err *err);
 
 #endif

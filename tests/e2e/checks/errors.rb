@@ -208,7 +208,7 @@ Checks.define("errors", rubies: [Rubies::FIRST]) do |report, way|
       ErrorChecks.usage(report, dir, program.pid)
       ErrorChecks.outputs(report, dir, program.pid)
       good = File.join(dir, "good.rprof")
-      result = Recorder.rprof("record", "-p", program.pid.to_s, "-F", "499", "-d", "1s", "-o", good)
+      result = Recorder.rprof("record", "-p", program.pid.to_s, "-F", "4999", "-d", "1s", "-o", good)
       ErrorChecks.complete(report, "a recording of a second", good, result)
       ErrorChecks.files(report, dir, good)
     end
