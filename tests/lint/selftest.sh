@@ -87,6 +87,7 @@ finds jumps base/a.c 'int f(void)\n{\n\tif (x) {\n\t\terr_set(err, "rc = 1");\n\
 text() { "$lint/text.sh" "$tmp/t"; }
 accepts text base/a.c 'int a; /* \t */\n'
 finds text base/a.c 'int a; \n'
+finds text tests/unit/test_a.c 'printf("# skipped: no root");\n'
 finds text base/a.c "$(printf '%0101d' 0)\n"
 home=/home
 finds text base/a.c "const char *p = \"$home/me/x\";\n"

@@ -435,10 +435,8 @@ TEST(a_deleted_file_is_still_read)
 	struct self s;
 	uint64_t vaddr;
 
-	if (geteuid() != 0) {
-		printf("# skipped: not root\n");
-		return;
-	}
+	if (geteuid() != 0)
+		SKIP("needs root");
 	REQUIRE(build() && run("cp full.so deleted.so"));
 	void *lib = dlopen(in_dir("deleted.so"), RTLD_NOW);
 	REQUIRE(lib != NULL);
@@ -550,13 +548,12 @@ TEST(mini_debug_info_gives_symbols)
 	struct opened o;
 	char text[256];
 
+	if (system("command -v xz >/dev/null") != 0)
+		SKIP("xz is not installed");
 	REQUIRE(build());
-	if (!run("objcopy -S --remove-section=.comment --keep-symbol=local_fn full.so mini && "
-	         "rm -f mini.xz && xz mini && cp stripped.so minidebug.so && "
-	         "objcopy --add-section .gnu_debugdata=mini.xz minidebug.so")) {
-		printf("# skipped: no xz\n");
-		return;
-	}
+	REQUIRE(run("objcopy -S --remove-section=.comment --keep-symbol=local_fn full.so mini && "
+	            "rm -f mini.xz && xz mini && cp stripped.so minidebug.so && "
+	            "objcopy --add-section .gnu_debugdata=mini.xz minidebug.so"));
 	uint64_t addr = truth_of_local_fn("full.so");
 	REQUIRE(open_path(&o, in_dir("minidebug.so")));
 	const struct dso_symbol *sym = dso_find_symbol(o.dso, "local_fn");
@@ -577,9 +574,8 @@ TEST(libc_has_lines_and_inlined_functions_by_its_debug_file)
 	REQUIRE(open_path(&o, LIBC));
 	dso_describe_symbols(o.dso, text, sizeof(text));
 	if (strstr(text, "/.build-id/") == NULL) {
-		printf("# skipped: libc6-dbg is not installed\n");
 		dso_cache_free(o.cache);
-		return;
+		SKIP("libc6-dbg is not installed");
 	}
 	/* addr2line reads the same debug file with another library. */
 	const struct dso_symbol *sym = dso_find_symbol(o.dso, "pthread_create");

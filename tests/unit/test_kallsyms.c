@@ -148,7 +148,7 @@ static bool kernel_shows_symbols(void)
 		kallsyms_free(k);
 		return true;
 	}
-	printf("# skipped: %s\n", err.msg);
+	tap_skip("%s", err.msg);
 	CHECK_EQ(err.code, -EPERM);
 	return false;
 }

@@ -235,10 +235,8 @@ TEST(no_permission_names_the_remedy)
 	int status, result[2];
 	struct err err = {0};
 
-	if (geteuid() != 0) {
-		printf("# skipped: not root\n");
-		return;
-	}
+	if (geteuid() != 0)
+		SKIP("needs root");
 	REQUIRE(child_start(&c, NULL) && pipe(result) == 0);
 	pid_t pid = fork();
 	if (pid == 0) {

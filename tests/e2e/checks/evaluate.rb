@@ -3,7 +3,7 @@
 Checks.define("evaluate") do |report, way|
   Program.run(way, "programs/evaluate.rb") do |program|
     program.wait_ready
-    recording = Recorder.record(program.pid, rate: 4999, duration: "4s")
+    recording = Recorder.record(program.pid, rate: 4999, cpu: 4)
     program.stop
     named = Hash.new(0)
     wrong = Hash.new(0)

@@ -8,13 +8,13 @@ module ExitingCheck
       Program.run(way, "programs/exiting.rb") do |program|
         program.wait_ready
         rprof = spawn(Recorder::RPROF, "record", "-p", program.pid.to_s, "-F", "4999", "-o", file, out: "/dev/null", err: "/dev/null")
-        Timeout.timeout(60) { sleep 0.05 until sampled?(file) }
+        Timeout.timeout(Recorder::HANGS) { sleep 0.05 until sampled?(file) }
         program.say(".")
         Process.wait(program.pid)
         program.gone!
-        Timeout.timeout(60) { Process.wait(rprof) }
+        Timeout.timeout(Recorder::HANGS) { Process.wait(rprof) }
       end
-      judge(report, Recording.new(Recorder.lines(file), nil))
+      judge(report, Recording.new(Recorder.lines(file)))
     end
   end
 

@@ -26,7 +26,7 @@ module FreeCheck
   def collect(report, name, program)
     stacks = []
     12.times do
-      recording = Recorder.record(program.pid, rate: RATE, duration: "4s")
+      recording = Recorder.record(program.pid, rate: RATE, cpu: 4)
       report.ok(recording.lost.zero?, "#{name}: no sample is lost", "#{recording.lost}")
       stacks.concat(recording.stacks)
       break if sum(stacks) >= WANTED

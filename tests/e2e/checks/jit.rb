@@ -17,7 +17,7 @@ module JitCheck
   def run(report, way)
     Program.run(way, "programs/jit.rb") do |program|
       program.wait_ready
-      recording = Recorder.record(program.pid, duration: "4s")
+      recording = Recorder.record(program.pid, cpu: 4)
       program.stop
       stacks = recording.stacks.map { |s| [s, Recording.ruby_frames(s)] }
       paths(report, stacks)

@@ -14,10 +14,10 @@ module JitLinesCheck
   def record(way)
     Program.run(way, "programs/jit_lines.rb") do |program|
       program.wait_ready
-      stacks = %w[2s 6s 18s].each do |duration|
-        found = Recorder.record(program.pid, rate: 997, duration: duration).stacks.map { |s| [s, Recording.ruby_frames(s).last] }
+      stacks = [2, 6, 18].each do |cpu|
+        found = Recorder.record(program.pid, rate: 997, cpu: cpu).stacks.map { |s| [s, Recording.ruby_frames(s).last] }
         found.select! { |_, leaf| leaf && %w[Object#spin Array#sort].include?(leaf["name"]) }
-        break found if found.sum { |s, _| s["samples"] } >= 500 || duration == "18s"
+        break found if found.sum { |s, _| s["samples"] } >= 500 || cpu == 18
       end
       return stacks.partition { |_, leaf| leaf["name"] == "Object#spin" }
     end

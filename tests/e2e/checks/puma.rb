@@ -12,7 +12,7 @@ module PumaCheck
       begin
         connect(socket, puma, log)
         client = spawn(*way.command, way.path("programs/client.rb"), socket, out: log, err: log)
-        judge(report, Recorder.record(puma, rate: 997, duration: "5s"))
+        judge(report, Recorder.record(puma, rate: 997, cpu: 5))
       ensure
         [client, puma].compact.each { |pid| Process.kill(:KILL, pid) && Process.wait(pid) }
       end
@@ -20,7 +20,7 @@ module PumaCheck
   end
 
   def connect(socket, pid, log)
-    Timeout.timeout(60) do
+    Timeout.timeout(Recorder::HANGS) do
       begin
         UNIXSocket.new(socket).close
       rescue SystemCallError

@@ -3,7 +3,7 @@
 Checks.define("redefine") do |report, way|
   Program.run(way, "programs/redefine.rb") do |program|
     program.wait_ready
-    recording = Recorder.record(program.pid, rate: 997, duration: "4s", export: ["--samples"])
+    recording = Recorder.record(program.pid, rate: 997, cpu: 4, export: ["--samples"])
     program.stop
     spans = program.other_lines.select { |l| l["span"] }.to_h { |l| [l["span"], l["ns"]] }
     samples = recording.lines.select { |l| l["type"] == "sample" }

@@ -7,8 +7,8 @@ module SignalsCheck
   def run(report, way)
     Program.run(way, "programs/signals.rb") do |program|
       program.wait_ready
-      recording = Recorder.record(program.pid, duration: "1s", options: ["--syscall", "rt_sigreturn"])
-      cpu = Recorder.record(program.pid, duration: "3s", rate: 4999)
+      recording = Recorder.record(program.pid, cpu: 1, options: ["--syscall", "rt_sigreturn"])
+      cpu = Recorder.record(program.pid, cpu: 3, rate: 4999)
       program.stop
       stacks = recording.stacks("syscall:rt_sigreturn")
       report.ok(FreeCheck.sum(stacks) >= 10, "ends of handlers are seen", FreeCheck.sum(stacks).to_s)

@@ -31,11 +31,11 @@ module SyscallCheck
       sleep 0.1
     end
     program.say("go\n")
-    Timeout.timeout(60) { sleep 0.05 until program.other_lines.any? { |l| l["done"] } }
+    Timeout.timeout(Recorder::HANGS) { sleep 0.05 until program.other_lines.any? { |l| l["done"] } }
     Process.kill(:INT, rprof)
-    Timeout.timeout(30) { Process.wait(rprof) }
+    Timeout.timeout(Recorder::HANGS) { Process.wait(rprof) }
     raise Program::Failed, "rprof record: #{$?} #{File.read(err)}" unless $?.success?
-    [Recording.new(Recorder.lines(file), nil), program]
+    [Recording.new(Recorder.lines(file)), program]
   ensure
     program&.finish
   end

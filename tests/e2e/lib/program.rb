@@ -7,6 +7,8 @@ require_relative "judge"
 require_relative "rubies"
 
 class Program
+  HANGS = 600 # seconds; a time limit is for what never ends, not to measure
+
   class Failed < StandardError; end
 
   attr_reader :pid, :ready, :expectations, :way
@@ -38,7 +40,7 @@ class Program
 
   # Waits until the program has been at all places once. A time limit only for a program that hangs.
   def wait_ready
-    @ready = Timeout.timeout(60) { @ready_queue.pop }
+    @ready = Timeout.timeout(HANGS) { @ready_queue.pop }
     raise Failed, "the program ended early: #{File.read(@errors.path)[0, 1500]}" if @ready.nil?
     @ready
   end
@@ -62,7 +64,7 @@ class Program
 
   def stop
     Process.kill(:USR2, @pid)
-    Timeout.timeout(60) { Process.wait(@pid) }
+    Timeout.timeout(HANGS) { Process.wait(@pid) }
     @gone = true
     @thread.join
   end
@@ -102,6 +104,7 @@ end
 
 # Runs rprof and reads what it wrote.
 module Recorder
+  HANGS = Program::HANGS
   RPROF = ENV["RPROF"] || File.join(Rubies::BUILD, "rprof")
   Result = Struct.new(:status, :out, :err)
 
@@ -115,23 +118,69 @@ module Recorder
     err_w.close
     out = Thread.new { out_r.read }
     err = Thread.new { err_r.read }
-    _, status = Timeout.timeout(120) { Process.wait2(pid) }
+    _, status = Timeout.timeout(HANGS) { Process.wait2(pid) }
     pid = nil
     Result.new(status, out.value, err.value)
   rescue Timeout::Error
     Process.kill(:KILL, pid)
     Process.wait(pid)
-    Result.new(nil, "", "rprof #{args.join(' ')}: no end within 120 seconds")
+    Result.new(nil, "", "rprof #{args.join(' ')}: no end within #{HANGS} seconds")
   end
 
-  # Records and exports; yields the parsed lines.
-  def record(pid, rate: 499, duration: "1.5s", options: [], export: [])
+  # Records, exports and reads it. How long: until the process has used so many seconds of processor, which is what samples are of, or
+  # until the block says so of the recording's file. What else the machine does makes no difference to what is seen.
+  def record(pid, rate: 499, cpu: 1.5, options: [], export: [], &enough)
     Dir.mktmpdir("rprof-e2e") do |dir|
       file = File.join(dir, "case.rprof")
-      result = rprof("record", "-p", pid.to_s, "-F", rate.to_s, "-d", duration, "-o", file, *options)
-      raise Program::Failed, "rprof record: #{result.status} #{result.err}" unless result.status&.success?
-      return Recording.new(lines(file, *export), result)
+      run_until(file, "-p", pid.to_s, "-F", rate.to_s, *options) do |begun|
+        limit = begun ? cpu_seconds(pid) + cpu : 0
+        -> { enough ? enough.call(file) : cpu_seconds(pid) >= limit }
+      end
+      return Recording.new(lines(file, *export))
     end
+  end
+
+  # rprof record, interrupted when it is enough. The block is called once samples are taken, and gives what is asked then.
+  def run_until(file, *args)
+    err_r, err_w = IO.pipe
+    rprof = spawn(RPROF, "record", "-o", file, *args, in: "/dev/null", out: "/dev/null", err: err_w)
+    err_w.close
+    ended = Process.detach(rprof)
+    said = +""
+    begun = Queue.new
+    # The recorder shows its progress as soon as it samples.
+    reader = Thread.new do
+      err_r.each_line do |line|
+        said << line if said.size < 4000
+        begun << true if line.include?(" samples ")
+      end
+      begun << false
+    end
+    Timeout.timeout(HANGS) do
+      enough = yield begun.pop
+      sleep 0.02 until !ended.alive? || enough.call
+      Process.kill(:INT, rprof) if ended.alive?
+      ended.join
+    end
+    reader.join
+    raise Program::Failed, "rprof record: #{ended.value} #{said}" unless ended.value.success?
+  ensure
+    if ended&.alive?
+      Process.kill(:KILL, rprof)
+      ended.join
+    end
+  end
+
+  # Of all threads, also those that have ended.
+  def cpu_seconds(pid)
+    File.read("/proc/#{pid}/stat")[/.*\) (.*)/, 1].split.values_at(11, 12).sum(&:to_i) / 100.0
+  end
+
+  # The stacks in a recording that is still written.
+  def stacks_so_far(file)
+    result = rprof("export", file, "-f", "jsonl") if File.exist?(file)
+    return [] unless result&.status&.success?
+    Recording.new(result.out.each_line.map { |l| JSON.parse(l) }).stacks
   end
 
   def lines(file, *options)
@@ -143,11 +192,10 @@ end
 
 # The lines of an export.
 class Recording
-  attr_reader :lines, :result
+  attr_reader :lines
 
-  def initialize(lines, result)
+  def initialize(lines)
     @lines = lines
-    @result = result
   end
 
   def stacks(trigger = "cpu")

@@ -3,7 +3,7 @@ require_relative "../../e2e/lib/program"
 
 module Names
   class Recorded
-    HANGS = 240 # seconds; for a recorder that hangs
+    HANGS = Program::HANGS
 
     attr_reader :pid
 

@@ -31,7 +31,7 @@ module Walk
     pid = spawn({ "TMPDIR" => SCRATCH }.merge(env), *command.map(&:to_s), in: "/dev/null", out: out, err: errors)
     out.close
     # A limit for a program that hangs, no more.
-    raise Failed, "the program ended early: #{File.read(errors)[0, 800]}" unless Timeout.timeout(120) { said.gets } == "ready\n"
+    raise Failed, "the program ended early: #{File.read(errors)[0, 800]}" unless Timeout.timeout(600) { said.gets } == "ready\n"
 
     yield pid
   ensure
