@@ -47,7 +47,8 @@ unit    := $(patsubst tests/unit/%.c,$(O)/tests/unit/%,$(wildcard tests/unit/tes
 unit_wanted = $(patsubst %,$(O)/tests/unit/%,$(shell tests/unit/programs '$(T)'))
 
 .PHONY: all lib rubies setup setup-check demo check check-unit check-lint check-bpf check-walk check-e2e check-names \
-	check-browser bench bench-note install uninstall clean help format tidy unit-programs compile_commands.json
+	check-browser mutate mutate-run bench bench-note install uninstall clean help format tidy unit-programs \
+	compile_commands.json
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -183,6 +184,17 @@ check-names: all rubies ## names of code that is made, moved, redefined and free
 check-browser: all ## the flame graph in headless Chromium
 	$(Q)tests/run browser -- '$(T)'
 
+# Mutants are compiled as the unit tests are.
+mutate: rubies ## put faults into the code, one at a time: the unit tests must see each (T=name for one)
+	$(Q)$(MAKE) --no-print-directory $(JOBS) SAN=address,undefined T= unit-programs
+	$(Q)$(MAKE) --no-print-directory SAN=address,undefined mutate-run
+
+mutate-run: export MUTATE_CC = $(CC) $(ALL_CFLAGS)
+mutate-run: export MUTATE_LIBS = $(LIBS)
+mutate-run: export MUTATE_OBJECTS = $(lib_obj)
+mutate-run:
+	$(Q)tests/mutate/run $(T)
+
 # ---- what it costs ---------------------------------------------------------------------------------
 bench_programs := $(O)/bench/yardstick $(O)/bench/feed $(O)/bench/gap.so
 
@@ -232,7 +244,7 @@ compile_commands.json: ## for clangd and clang-tidy
 
 clean: ## remove what was built (not the unpacked Rubies)
 	rm -rf build-san build/rprof build/librprof.a build/setup.log demo.html demo.rprof compile_commands.json \
-		$(addprefix build/,base bpf check symbolizer runtimes profile record cli tests demo test-logs bench \
+		$(addprefix build/,base bpf check symbolizer runtimes profile record cli tests demo test-logs bench mutate \
 		fuzz)
 
 tidy: all ## clang-tidy with the analyzer: minutes (check-lint does the rest of .clang-tidy)
