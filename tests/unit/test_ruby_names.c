@@ -852,18 +852,18 @@ TEST(each_kind_of_control_frame_is_what_it_is)
 		uint32_t flags;
 		uint64_t pc, code;
 		uint8_t class;
-		bool ends_run, c_call;
+		bool ends_run;
 	} cases[] = {
-	        {VM_FRAME_MAGIC_METHOD, 8, 8, INTERP_CODE, false, false},
-	        {VM_FRAME_MAGIC_METHOD | VM_FRAME_FLAG_FINISH, 8, 8, INTERP_CODE, true, false},
-	        {VM_FRAME_MAGIC_METHOD, 0, 8, INTERP_CODE, false, false},
-	        {VM_FRAME_MAGIC_BLOCK | VM_FRAME_FLAG_FINISH, 8, 8, INTERP_CODE, true, false},
-	        {VM_FRAME_MAGIC_CFUNC | VM_FRAME_FLAG_CFRAME, 0, 0, INTERP_C, false, false},
-	        {VM_FRAME_MAGIC_IFUNC, 0, 8, INTERP_HIDDEN, false, true},
-	        {VM_FRAME_MAGIC_TOP | VM_FRAME_FLAG_FINISH, 8, 8, INTERP_CODE, true, false},
-	        {VM_FRAME_MAGIC_TOP | VM_FRAME_FLAG_FINISH, 0, 8, INTERP_HIDDEN, false, true},
-	        {VM_FRAME_MAGIC_DUMMY | VM_FRAME_FLAG_FINISH, 0, 0, INTERP_HIDDEN, false, false},
-	        {VM_FRAME_MAGIC_DUMMY | VM_FRAME_FLAG_FINISH, 8, 8, INTERP_HIDDEN, false, false},
+	        {VM_FRAME_MAGIC_METHOD, 8, 8, STITCH_CODE, false},
+	        {VM_FRAME_MAGIC_METHOD | VM_FRAME_FLAG_FINISH, 8, 8, STITCH_CODE, true},
+	        {VM_FRAME_MAGIC_METHOD, 0, 8, STITCH_CODE, false},
+	        {VM_FRAME_MAGIC_BLOCK | VM_FRAME_FLAG_FINISH, 8, 8, STITCH_CODE, true},
+	        {VM_FRAME_MAGIC_CFUNC | VM_FRAME_FLAG_CFRAME, 0, 0, STITCH_C, false},
+	        {VM_FRAME_MAGIC_IFUNC, 0, 8, STITCH_HIDDEN, false},
+	        {VM_FRAME_MAGIC_TOP | VM_FRAME_FLAG_FINISH, 8, 8, STITCH_CODE, true},
+	        {VM_FRAME_MAGIC_TOP | VM_FRAME_FLAG_FINISH, 0, 8, STITCH_HIDDEN, false},
+	        {VM_FRAME_MAGIC_DUMMY | VM_FRAME_FLAG_FINISH, 0, 0, STITCH_HIDDEN, false},
+	        {VM_FRAME_MAGIC_DUMMY | VM_FRAME_FLAG_FINISH, 8, 8, STITCH_HIDDEN, false},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -872,10 +872,8 @@ TEST(each_kind_of_control_frame_is_what_it_is)
 		struct interp_desc d;
 
 		ruby_frame_class(&rt, &f, &d);
-		if (d.class != cases[i].class || d.ends_run != cases[i].ends_run ||
-		        d.c_call != cases[i].c_call)
-			TAP_FAIL("case %zu is of class %u, ends_run %u, c_call %u", i, d.class,
-			        d.ends_run, d.c_call);
+		if (d.class != cases[i].class || d.ends_run != cases[i].ends_run)
+			TAP_FAIL("case %zu is of class %u, ends_run %u", i, d.class, d.ends_run);
 	}
 }
 
