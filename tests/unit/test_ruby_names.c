@@ -627,7 +627,10 @@ static size_t play_all(const struct capture_plan *plan, unsigned int kind, uint6
 		if (!play(&p, p.queue[i].kind, p.queue[i].object))
 			TAP_FAIL("the plan gives up object %#" PRIx64 " of kind %u",
 			        p.queue[i].object, p.queue[i].kind);
+		/* It may be gone before what was captured of it is looked at. */
+		heap.gone = true;
 		ruby_captured(&rt, &capture.head, capture.size);
+		heap.gone = false;
 	}
 	return p.nr_queued;
 }
