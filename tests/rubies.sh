@@ -40,7 +40,11 @@ unpack() (
 	done
 	rm -rf "$apt"
 	lib=$root/usr/lib/x86_64-linux-gnu
-	"$lib/ld-linux-x86-64.so.2" --library-path "$lib" "$root/usr/bin/ruby" --disable-gems -v >/dev/null
+	got=$("$lib/ld-linux-x86-64.so.2" --library-path "$lib" "$root/usr/bin/ruby" --disable-gems -v)
+	case $got in
+	"ruby ${root##*/}."*) ;;
+	*) echo "Debian $suite ships $got" >&2; exit 1 ;;
+	esac
 	[ "$(id -u)" != 0 ] || "${CHROOT:-chroot}" "$root" /usr/bin/ruby -v >/dev/null
 	touch "$root/.complete"
 )
