@@ -24,7 +24,7 @@ enum {
 	RPROF_MAX_KEPT_NATIVE = 1024, /* outermost frames of a thread's last walk that are kept */
 	RPROF_MAX_KEPT_INTERP = 2048,
 	RPROF_MAX_MAPPINGS = 1024, /* executable mappings of one process */
-	RPROF_CONFIG_SZ = 192, /* what a walk needs to know of an interpreter's process: bytes */
+	RPROF_CONFIG_SZ = 192,   /* what a walk needs to know of an interpreter's process: bytes */
 	INTERP_CONTEXT_SZ = 256, /* bytes of an execution context that a walk copies */
 	RPROF_PAGE_SZ = 4096,
 	UNWIND_CHUNK_ROWS = 16384, /* rows in one value of the rows map: 64 KiB */
