@@ -49,15 +49,15 @@ static char *name_of(char *name, char letter, size_t place)
 
 static struct address *address_made(char letter, char *name)
 {
-	static struct room {
-		struct address at;
-		struct address_frame frames[2];
-	} rooms[MAX * 2];
+	enum { ROOM_SZ = sizeof(struct address) + 2 * sizeof(struct address_frame) };
+	static uint64_t rooms[MAX * 2][(ROOM_SZ + 7) / 8];
 	static size_t nr_rooms;
-	struct room *r = &rooms[nr_rooms++ % ARRAY_SIZE(rooms)];
-	struct address *at = (struct address *)r;
+	uint64_t *room = rooms[nr_rooms++ % ARRAY_SIZE(rooms)];
+	struct address *at = (struct address *)room;
 
-	*r = (struct room){.at = {.known = true, .nr_frames = 1}};
+	memset(room, 0, sizeof(rooms[0]));
+	at->known = true;
+	at->nr_frames = 1;
 	at->frames[0].frame = (struct frame){
 	        .kind = letter == 'k' ? FRAME_KERNEL : FRAME_NATIVE, .name = name, .library = name};
 	if (letter == 'i') {

@@ -135,6 +135,14 @@ TEST(a_system_call_is_the_innermost_frame_and_a_trigger)
 	end();
 }
 
+TEST(a_clock_that_never_fired_was_on)
+{
+	start(100);
+	query_close();
+	CHECK_STR(query("SELECT name, unit FROM trigger"), "cpu ns");
+	end();
+}
+
 TEST(both_triggers_have_their_own_unit)
 {
 	start(1000);
