@@ -355,9 +355,11 @@ TEST(samples_before_a_change_are_stored_before_it)
 static void add_six(void)
 {
 	for (uint32_t i = 0; i < 6; i++) {
-		struct rprof_sample *s = whole();
+		/* Two stacks by turns: what is left of one must not get into the next. */
+		struct rprof_sample *s = i % 2 == 0 ? whole() : c_call(c_function);
 
 		s->tid += i % 2;
+		s->time_ns += i;
 		rt.late[1] = i == 2 ? INTERP_UNVERIFIED : 0;
 		if (i == 2)
 			s->flags = SAMPLE_F_UNSENT;
@@ -395,12 +397,14 @@ TEST(each_allocation_fails_once)
 			end();
 			continue;
 		}
+		stacks = query("SELECT DISTINCT time_ns % 2, stack FROM sample ORDER BY 1");
 		/* A sample that could not wait for its names is marked. */
-		stacks = query(QUERY_STACKS);
-		if (now.stored.outcome[STACK_EXACT] == now.stored.samples)
-			CHECK_STR(stacks, now.stored.samples != 0 ? "outer_function;o2;o1" : "");
-		else
-			CHECK_EQ(now.stored.reason[REASON_LATE_NAME], 1);
+		if (now.stored.reason[REASON_LATE_NAME] == 0)
+			CHECK(strlen(stacks) <= strlen("0 3|1 8"));
+		CHECK(now.stored.reason[REASON_LATE_NAME] <= 1);
+		stacks = query("SELECT count(*) FROM function "
+		               "WHERE name LIKE '[%' OR name LIKE '%+0x%'");
+		CHECK_STR(stacks, "0");
 		CHECK_EQ(strtoull(query("SELECT count(*) FROM sample"), NULL, 10),
 		        now.stored.samples);
 		end();
