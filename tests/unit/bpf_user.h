@@ -33,10 +33,11 @@
 #define __uint(name, value) int name
 #define __type(name, type)  typeof(type) *name
 
-#define CORE_READ_1(p, field)              ((p)->field)
-#define CORE_READ_2(p, pointer, field)     ((p)->pointer->field)
-#define CORE_READ(p, a, b, which, ...)     which
-#define BPF_CORE_READ(p, ...)              CORE_READ(p, __VA_ARGS__, CORE_READ_2, CORE_READ_1)(p, __VA_ARGS__)
+#define READ_1(p, field)          ((p)->field)
+#define READ_2(p, pointer, field) ((p)->pointer->field)
+#define READ_N(a, b, which, ...)  which
+#define BPF_CORE_READ(p, ...)     READ_N(__VA_ARGS__, READ_2, READ_1)(p, __VA_ARGS__)
+
 #define bpf_core_field_offset(type, field) offsetof(type, field)
 #define bpf_core_type_size(type)           sizeof(type)
 

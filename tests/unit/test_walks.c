@@ -10,7 +10,7 @@
 #include "record/unwind_maps.h"
 #include "runtimes/ruby/ruby_runtime.h"
 #include "symbolizer/unwind.h"
-#include "tests/unit/tap.h"
+#include "tests/unit/rubies.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -29,7 +29,7 @@
 #include "record/kept_walk.c"
 #undef kept_walk
 
-enum { MAX_LOCS = 4096, MAX_TRACE = 1 << 16, MAX_CHANGES = 64, NR_TORN = 1200, RING_SZ = 8 << 20 };
+enum { MAX_LOCS = 4096, MAX_TRACE = 1 << 16, MAX_CHANGES = 64, NR_TORN = 1200, ROOM_SZ = 8 << 20 };
 
 /* ---- the memory of a process --------------------------------------------------------------- */
 
@@ -190,33 +190,32 @@ struct program {
 	size_t nr_locs;
 };
 
-#define R33 "build/rubies/3.3/usr/lib/x86_64-linux-gnu"
-static const char *const ruby31[] = {"/usr/bin/ruby", "-W0", "--disable-gems", NULL};
-static const char *const ruby33[] = {R33 "/ld-linux-x86-64.so.2", "--library-path", R33,
-        "build/rubies/3.3/usr/bin/ruby3.3", "-W0", "--disable-gems", NULL};
-
-static bool program_start(struct program *p, const char *const *ruby)
+/* False: the test is skipped, or has failed. */
+static bool program_start(struct program *p, const char *version)
 {
-	const char *argv[16];
+	struct test_ruby ruby;
 	int to[2], from[2], n = 0;
 
 	memset(p, 0, sizeof(*p));
-	if (access(ruby[0], X_OK) != 0 || pipe(to) != 0 || pipe(from) != 0)
+	if (!test_ruby_find(version, &ruby))
 		return false;
-	for (; ruby[n] != NULL; n++)
-		argv[n] = ruby[n];
-	argv[n++] = "tests/unit/data/walk_stacks.rb";
-	argv[n] = NULL;
+	while (ruby.argv[n] != NULL)
+		n++;
+	ruby.argv[n] = "tests/unit/data/walk_stacks.rb";
+	ruby.argv[n + 1] = NULL;
+	if (pipe(to) != 0 || pipe(from) != 0) {
+		TAP_FAIL("no pipe");
+		return false;
+	}
 	p->pid = fork();
 	if (p->pid == 0) {
 		dup2(to[0], 0);
 		dup2(from[1], 1);
 		close(to[1]);
 		close(from[0]);
-		if (ruby == ruby33)
-			setenv("RUBYLIB", "build/rubies/3.3/usr/lib/ruby/3.3.0:" R33 "/ruby/3.3.0",
-			        1);
-		execv(argv[0], (char *const *)(uintptr_t)argv);
+		if (ruby.rubylib[0] != '\0')
+			setenv("RUBYLIB", ruby.rubylib, 1);
+		execv(ruby.argv[0], (char *const *)(uintptr_t)ruby.argv);
 		_exit(127);
 	}
 	close(to[0]);
@@ -347,8 +346,8 @@ static bool program_record(struct program *p)
 	bpf_user.read = memory_read;
 	bpf_user.ctx = &p->mem;
 	bpf_user.thread_pointer = regs.fs_base;
-	bpf_user.ring_sz = RING_SZ;
-	bpf_user.ring = malloc(RING_SZ);
+	bpf_user.ring_sz = ROOM_SZ;
+	bpf_user.ring = malloc(ROOM_SZ);
 	/* At the entry of a system call. */
 	p->origin = (struct sample_origin){
 	        .trigger = TRIGGER_CPU, .leaf = {.pc = regs.rip, .sp = regs.rsp, .fp = regs.rbp}};
@@ -564,7 +563,7 @@ static void check_interp_frames(struct program *p, const struct rprof_sample *s)
 		struct interp_desc desc;
 
 		p->process->ops->frame_class(p->process->rt, f, &desc);
-		if (desc.class == INTERP_HIDDEN)
+		if (desc.class == STITCH_HIDDEN)
 			continue;
 		p->process->ops->resolve(p->process->rt, f, i == 0, &when, &info);
 		if (in_stop) {
@@ -576,7 +575,7 @@ static void check_interp_frames(struct program *p, const struct rprof_sample *s)
 		if (!label_agrees(&info.frame, p->loc[at].label))
 			TAP_FAIL("%s: frame %zu is %s, not %s", p->stop, at,
 			        info.frame.name ? info.frame.name : "-", p->loc[at].label);
-		if (desc.class == INTERP_CODE && info.frame.line != p->loc[at].line)
+		if (desc.class == STITCH_CODE && info.frame.line != p->loc[at].line)
 			TAP_FAIL("%s: frame %zu, %s, is at line %u, not %u", p->stop, at,
 			        p->loc[at].label, info.frame.line, p->loc[at].line);
 		at++;
@@ -734,15 +733,13 @@ static const char *torn(struct program *p, unsigned int i)
 
 /* ---- the tests ----------------------------------------------------------------------------- */
 
-static void at_each_stop(const char *const *ruby, void (*check)(struct program *p))
+static void at_each_stop(const char *version, void (*check)(struct program *p))
 {
 	static struct program p;
 	int nr = 0;
 
-	if (!program_start(&p, ruby)) {
-		printf("# no %s here\n", ruby[0]);
+	if (!program_start(&p, version))
 		return;
-	}
 	while (!tap_failed && program_next(&p, nr == 0)) {
 		if (!program_record(&p)) {
 			TAP_FAIL("%s: the program cannot be recorded", p.stop);
@@ -846,29 +843,22 @@ static void check_planted(struct program *p)
 	rp_planted = 0;
 }
 
-TEST(ruby_3_1_is_walked_as_it_says_itself)
-{
-	at_each_stop(ruby31, check_true);
-}
-
-TEST(ruby_3_3_is_walked_as_it_says_itself)
-{
-	at_each_stop(ruby33, check_true);
-}
-
-TEST(memory_that_lies_does_no_harm_on_ruby_3_1)
-{
-	at_each_stop(ruby31, check_hostile);
-}
-
-TEST(memory_that_lies_does_no_harm_on_ruby_3_3)
-{
-	at_each_stop(ruby33, check_hostile);
-}
+#define OF_RUBY(id, version)                                                                       \
+	TEST(ruby_##id##_is_walked_as_it_says_itself)                                              \
+	{                                                                                          \
+		at_each_stop(version, check_true);                                                 \
+	}                                                                                          \
+	TEST(memory_that_lies_does_no_harm_on_ruby_##id)                                           \
+	{                                                                                          \
+		at_each_stop(version, check_hostile);                                              \
+	}
+RUBIES(OF_RUBY)
 
 TEST(a_check_of_the_fast_walk_that_is_left_out_is_seen)
 {
-	at_each_stop(ruby31, check_planted);
+	at_each_stop(FIRST_RUBY, check_planted);
+	if (tap_skipped[0] != '\0')
+		return;
 	CHECK(seen_without[PLANTED_RETURN_ADDRESS]);
 	CHECK(seen_without[PLANTED_FRAME_POINTER]);
 	CHECK(seen_without[PLANTED_INTERP_FRAME]);
