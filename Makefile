@@ -135,15 +135,22 @@ $(O)/tests/rubies.h: tests/rubies.list tests/rubies.sh
 
 # One shared object, linked when a source has changed, so that its programs need not be: they are linked against what
 # it was called by then, and copy nothing out of it (-fPIC).
-$(O)/librprof-test.so: $(lib_obj)
+# The recorder is not in it: it calls the kernel side, which its own test makes up.
+$(O)/librprof-test.so: $(filter-out $(O)/record/recorder.o,$(lib_obj))
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(ALL_CFLAGS) -shared -Wl,-soname,$(@F) -o $@ $^ $(LIBS)
 
 $(unit:=.o): | $(O)/tests/rubies.h
 
-$(unit): %: %.o | $(O)/librprof-test.so
+$(filter-out %/test_recorder,$(unit)): %: %.o | $(O)/librprof-test.so
 	$(call say,TEST,$@)
 	$(Q)$(CC) $(ALL_CFLAGS) -o $@ $< $(O)/librprof-test.so -Wl,-z,now -Wl,-rpath,'$$ORIGIN/../..' $(LIBS)
+
+# Its own runtime takes the place of runtimes/runtime.c's, and its own malloc() that of the library's calls.
+$(O)/tests/unit/test_recorder: %: %.o $(O)/librprof.a
+	$(call say,TEST,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) -o $@ $^ $(LIBS) \
+		$(foreach f,malloc calloc realloc reallocarray strdup asprintf,-Wl,--wrap=$(f))
 
 $(O)/tests/bpf/load: tests/bpf/load.c $(O)/bpf/rprof.skel.h
 	$(call say,TEST,$@)
