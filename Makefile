@@ -47,8 +47,8 @@ unit    := $(patsubst tests/unit/%.c,$(O)/tests/unit/%,$(wildcard tests/unit/tes
 unit_wanted = $(patsubst %,$(O)/tests/unit/%,$(shell tests/unit/programs '$(T)'))
 
 .PHONY: all lib rubies setup setup-check demo check check-unit check-lint check-bpf check-walk check-e2e check-names \
-	check-browser mutate mutate-run bench bench-note install uninstall clean help format tidy unit-programs \
-	compile_commands.json
+	check-browser check-load mutate mutate-run bench bench-note install uninstall clean help format tidy \
+	unit-programs compile_commands.json
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -201,6 +201,9 @@ mutate-run: export MUTATE_LIBS = $(LIBS)
 mutate-run: export MUTATE_OBJECTS = $(lib_obj)
 mutate-run:
 	$(Q)tests/mutate/run $(T)
+
+check-load: ## `make check` N times beside two busy loops (N=10, root; T=name for one)
+	$(Q)tests/under_load $(or $(N),10) 2 '$(T)'
 
 # ---- what it costs ---------------------------------------------------------------------------------
 bench_programs := $(O)/bench/yardstick $(O)/bench/feed $(O)/bench/gap.so

@@ -2,8 +2,8 @@
 # The Rubies of tests/rubies.list: unpacks those that are not installed, without installing them and without root.
 #   tests/rubies.sh unpack     each below build/rubies/VERSION: a tree to chroot into or to run through its own ld.so
 #   tests/rubies.sh header     the list for C: RUBIES(X) is X(3_1, "3.1") and so on, FIRST_RUBY is "3.1"
-# Unpacking says nothing of what is there already. What can't be had is told, and said in build/rubies/VERSION.why: tests
-# are skipped, with that reason. The downloads stay in VERSION.apt while it goes on.
+# Unpacking says nothing of what is there already. What can't be had is told, and said in build/rubies/VERSION.why:
+# tests are skipped, with that reason. The downloads stay in VERSION.apt while it goes on.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 list=tests/rubies.list

@@ -11,7 +11,7 @@ for document in *.md docs/*.md runtimes/*/*.md; do
 	done
 done
 # And the files that the tour of the sources names.
-for file in $(grep -oE '`(base|symbolizer|runtimes|profile|cli|bpf|tests)/[A-Za-z0-9_/.]*\.[a-z]+`' \
+for file in $(grep -oE '`(base|symbolizer|runtimes|profile|record|cli|bpf|tests)/[A-Za-z0-9_/.]*\.[a-z]+`' \
 	ARCHITECTURE.md 2>/dev/null | tr -d '`'); do
 	[ -e "$file" ] || { echo "ARCHITECTURE.md: $file is not there"; code=1; }
 done

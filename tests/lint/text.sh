@@ -4,7 +4,7 @@
 set -u
 cd "${1:-$(dirname "$0")/../..}" || exit 2
 
-find Makefile .ci base symbolizer runtimes profile cli bpf tests tools examples bench \
+find Makefile .ci base symbolizer runtimes profile record cli bpf tests tools examples bench \
 	\( -name '*.[ch]' -o -name '*.sh' -o -name '*.awk' -o -name '*.rb' -o -name run -o -name Makefile \
 	-o -path 'tools/*' \) -type f 2>/dev/null | sort | xargs awk '
 	function violation(what) {

@@ -3,6 +3,7 @@ require_relative "program"
 
 class CaseCheck
   MIN_SAMPLES = 3 # a place that was seen less often is recorded again, longer
+  RATE = 1997
 
   def initialize(way, name, report)
     @way = way
@@ -42,8 +43,8 @@ class CaseCheck
 
   def record_all(program, facts)
     recording = nil
-    [1.5, 4, 12].each do |cpu|
-      recording = Recorder.record(program.pid, cpu: cpu)
+    [0.5, 2, 6, 15].each do |cpu|
+      recording = Recorder.record(program.pid, rate: RATE, cpu: cpu)
       seen = Hash.new(0)
       recording.stacks.each { |s| seen[place_of(s)] += s["samples"] }
       break if program.truths.keys.all? { |k| seen[k] >= MIN_SAMPLES } && !facts["ruby_part"] || seen.values.sum > 4000

@@ -134,7 +134,7 @@ module Recorder
       file = File.join(dir, "case.rprof")
       run_until(file, "-p", pid.to_s, "-F", rate.to_s, *options) do |begun|
         limit = begun ? cpu_seconds(pid) + cpu : 0
-        -> { enough ? enough.call(file) : cpu_seconds(pid) >= limit }
+        enough ? -> { sleep(0.3) && enough.call(file) } : -> { cpu_seconds(pid) >= limit }
       end
       return Recording.new(lines(file, *export))
     end
