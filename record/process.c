@@ -61,8 +61,12 @@ static void check_runtime(struct process *p)
 	const struct mapping *m = maps_find(&p->maps, p->rt_addr);
 	struct dso *dso = NULL;
 
-	if (p->ops == NULL)
+	/* Code was mapped: an interpreter may be there now, however long it took. */
+	if (p->ops == NULL) {
+		p->lost_runtime = true;
+		p->nr_reattached = 0;
 		return;
+	}
 	if (m != NULL && (m->prot & MAPS_PROT_EXEC) &&
 	        dso_cache_get(p->dsos, &p->target, m, &dso, NULL) == 0 && dso == p->ops->dso(p->rt))
 		return;
@@ -88,9 +92,11 @@ int process_reattach(struct process *p, struct err *err)
 			p->mapped[i].has_role = false;
 		p->generation++;
 	}
-	/* At first only the loader is there, then a Ruby that is still starting; a program that is
-	 * none never will be. */
-	if (rc == 0 || ++p->nr_reattached == REATTACH_TRIES)
+	/* At first only the loader is there, then an interpreter that is still starting, for as
+	 * long as the machine lets it wait. A program that is none and maps no more code never will
+	 * be.
+	 */
+	if (rc == 0 || (rc != -EAGAIN && ++p->nr_reattached >= REATTACH_TRIES))
 		p->lost_runtime = false;
 	return rc;
 }
