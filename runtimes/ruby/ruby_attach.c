@@ -786,6 +786,8 @@ int ruby_attach(const struct target *target, const struct maps *maps, struct dso
 	if (rc != 0)
 		goto out;
 	if (!dso_load_bias(rt->dso, m, &rt->bias)) {
+		/* The analyzer doesn't know that err_set() returns what it is given: m is set.
+		 * NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
 		rc = err_set(err, -EINVAL, "the mapping of %s makes no sense", m->path);
 		goto out;
 	}

@@ -1,7 +1,7 @@
 # A program that execs other programs while it is recorded: what is sampled afterwards is named by the new image, and collections that
 # run at that moment do no harm.
 module ExecCheck
-  ENOUGH = 2000 # samples
+  ENOUGH = 500 # samples
 
   module_function
 
