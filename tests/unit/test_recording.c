@@ -728,17 +728,13 @@ TEST(each_reason_is_of_one_outcome)
 	        REASON_FIBER_SWITCH, REASON_MISPAIRED, REASON_UNPLACED, REASON_LATE_NAME,
 	        REASON_LINE, REASON_SIGNAL_STACK, REASON_GC_PLACE};
 
-	for (int reason = REASON_NONE;
-	        strcmp("unknown", reason == REASON_NONE
-	                                  ? ""
-	                                  : stack_reason_name((enum stack_reason)reason)) != 0;
-	        reason++) {
+	for (int reason = 0; reason < STACK_NR_REASONS; reason++) {
 		bool want = false;
 
 		for (size_t i = 0; i < ARRAY_SIZE(transient); i++)
 			want |= transient[i] == (enum stack_reason)reason;
 		if (stack_reason_is_transient((enum stack_reason)reason) != want)
-			TAP_FAIL("%s", stack_reason_name((enum stack_reason)reason));
+			TAP_FAIL("reason %d", reason);
 	}
 }
 
