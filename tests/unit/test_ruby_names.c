@@ -132,8 +132,8 @@ enum { CLASSPATH = 60, ATTACHED, FIRST_ID = 20 };
 static void class_vars(uint64_t addr, uint64_t path, uint64_t attached)
 {
 	uint64_t ext = room(64), table = room(56), entries = room(4 * 24);
-	const uint64_t words[] = {~0ULL, rt.objects.attached_id, HEAP, 1, rt.objects.classpath_id,
-	        path, 2, rt.objects.attached_id, attached};
+	const uint64_t words[] = {~0ULL, CLASSPATH, HEAP, 1, rt.objects.classpath_id, path, 2,
+	        rt.objects.attached_id, attached};
 	size_t nr = attached != 0 ? 3 : path != 0 ? 2 : 1;
 
 	put(addr + rt.l->class.ptr, ext);
