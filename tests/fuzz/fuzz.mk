@@ -33,10 +33,11 @@ fuzz-programs: $(fuzz_bin) $(fuzz_tools)
 
 fuzz: ## fuzz each reader of what others wrote for TIME=60 seconds (T=name for one)
 	$(Q)tools/setup check
+	$(Q)$(MAKE) --no-print-directory rubies
 	$(Q)$(MAKE) --no-print-directory $(JOBS) fuzz-programs
 	$(Q)tests/fuzz/run --for $(TIME) $(T)
 
-check-fuzz: ## the same inputs for each of them each time, about a minute in all (no root)
+check-fuzz: rubies ## the same inputs for each of them each time, about a minute in all (no root)
 	$(Q)$(MAKE) --no-print-directory $(JOBS) fuzz-programs
 	$(Q)tests/run fuzz -- '$(T)'
 

@@ -80,7 +80,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (dsos == NULL) {
 		MUST(dso_cache_new(&dsos) == 0);
-		library_open(&ruby, dsos, "/usr/lib/*/libruby-3.1.so.3.1.*");
+		library_open(&ruby, dsos, RUBY_VERSION(3, 1, 0));
 		snprintf(path, sizeof(path), "%s/rprof-fuzz-%d",
 		        access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp", (int)getpid());
 	}

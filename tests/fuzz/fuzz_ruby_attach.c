@@ -6,12 +6,9 @@
 #include "tests/fuzz/library.h"
 #include "tests/fuzz/ruby_check.h"
 
-enum { MAX_THREADS = 16, MAX_FRAMES = 64 };
+enum { MAX_THREADS = 16, MAX_FRAMES = 64, MAX_RELEASES = 8 };
 
-static const char *const patterns[] = {
-        "/usr/lib/*/libruby-3.1.so.3.1.*", "build/rubies/3.3/usr/lib/*/libruby-3.3.so.3.3.*"};
-
-static struct library libraries[ARRAY_SIZE(patterns)];
+static struct library libraries[MAX_RELEASES];
 static struct dso_cache *dsos; /* for all inputs: reading a library takes long */
 
 static void check(struct runtime *rt, struct world *w)
@@ -45,6 +42,27 @@ static void check(struct runtime *rt, struct world *w)
 	buf_release(&text);
 }
 
+/* Looked for once. NULL: there is none. */
+static struct library *library_of(uint64_t release)
+{
+	static size_t nr;
+	size_t i = 0;
+
+	if (dsos == NULL) {
+		MUST(dso_cache_new(&dsos) == 0);
+		for (unsigned int row = 0; ruby_layout_row(row) != NULL; row++) {
+			const struct ruby_layout *l = ruby_layout_row(row);
+
+			if (l->supported && nr < MAX_RELEASES &&
+			        library_open(&libraries[nr], dsos, l->since))
+				libraries[nr++].release = l->since >> 8;
+		}
+	}
+	while (i < nr && libraries[i].release != (uint32_t)release >> 8)
+		i++;
+	return i < nr ? &libraries[i] : NULL;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct world w;
@@ -54,15 +72,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct library *lib;
 	struct err err = {0};
 
-	if (dsos == NULL) {
-		MUST(dso_cache_new(&dsos) == 0);
-		for (size_t i = 0; i < ARRAY_SIZE(patterns); i++)
-			library_open(&libraries[i], dsos, patterns[i]);
-	}
-	if (!world_init(&w, (struct feed){data, size}))
-		return 0;
-	lib = &libraries[w.head.release & 1];
-	if (lib->path == NULL)
+	if (!world_init(&w, (struct feed){data, size}) ||
+	        (lib = library_of(w.head.release)) == NULL)
 		return 0;
 	m = lib->mapping;
 	m.start += w.head.base & ~4095ULL;

@@ -6,9 +6,10 @@
 static bool runtime_init(struct runtime *rt, const struct world *w)
 {
 	const struct world_head *h = &w->head;
-	const struct ruby_layout *l =
-	        ruby_layout_find(h->release & 1 ? RUBY_VERSION(3, 3, 8) : RUBY_VERSION(3, 1, 2));
+	const struct ruby_layout *l = ruby_layout_find((uint32_t)h->release);
 
+	if (l == NULL || !l->supported)
+		return false;
 	*rt = (struct runtime){.target = w->target, .l = l};
 	rt->objects = (struct ruby_objects){
 	        .l = l,
@@ -24,7 +25,7 @@ static bool runtime_init(struct runtime *rt, const struct world *w)
 	rt->proc.objspace_minors = l->objspace.minors;
 	rt->proc.objspace_minor_bit = l->objspace.minor_bit;
 	rt->vm = h->base;
-	rt->nr_jit = h->release >> 1 & 1;
+	rt->nr_jit = h->release >> 32 & 1;
 	return ruby_cache_new(&rt->cache) == 0;
 }
 

@@ -11,20 +11,27 @@
 #include <sys/sysmacros.h>
 
 struct library {
+	uint32_t release; /* RUBY_VERSION() >> 8 */
 	char *path;
 	struct mapping mapping; /* at 0 */
 	struct dso *dso;
 };
 
-/* False: there is none. */
-static inline bool library_open(struct library *lib, struct dso_cache *dsos, const char *pattern)
+/* That of a release, which is installed or unpacked (tests/rubies.list). False: there is none. */
+static inline bool library_open(struct library *lib, struct dso_cache *dsos, uint32_t release)
 {
 	struct mapping *m = &lib->mapping;
+	unsigned int major_nr = release >> 16, minor_nr = release >> 8 & 255;
+	char pattern[128];
 	glob_t found;
 	struct stat st;
 	uint64_t size, off;
 
-	if (glob(pattern, 0, NULL, &found) == 0 && stat(found.gl_pathv[0], &st) == 0) {
+	snprintf(pattern, sizeof(pattern),
+	        "{,build/rubies/%u.%u}/usr/lib/*/libruby-%u.%u.so.%u.%u.*", major_nr, minor_nr,
+	        major_nr, minor_nr, major_nr, minor_nr);
+
+	if (glob(pattern, GLOB_BRACE, NULL, &found) == 0 && stat(found.gl_pathv[0], &st) == 0) {
 		lib->path = realpath(found.gl_pathv[0], NULL);
 		MUST(dso_cache_get_path(dsos, lib->path, &lib->dso, NULL) == 0);
 		MUST(dso_text_segment(lib->dso, 0, &m->start, &size));

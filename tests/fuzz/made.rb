@@ -45,6 +45,7 @@ when "ruby_names"
   # those of ruby_layout.c: type, code, path, label, first line, lines and their index; size, number of lines.
   piece = ->(addr, bytes) { [addr, bytes.bytesize].pack("Q<2") + bytes + "\0" * (-bytes.bytesize % 8) }
   endless = 4 << 44
+  release = 3 << 16 | 1 << 8 | 2
   code = lambda do |label, lines|
     body = ("\0" * 184).b
     { 0 => 1, 8 => 0x40000, 64 => label, 80 => label, 88 => 7 << 1 | 1, 120 => lines, 144 => lines }.each do |at, word|
@@ -54,7 +55,7 @@ when "ruby_names"
     body[136, 4] = [lines == 0 ? 0 : 9].pack("L<")
     pieces = piece.(0x10000, [0x1a | 7 << 12, 0, 0x20000, 0, 0].pack("Q<5")) + piece.(0x20000, body) +
              piece.(0x30000, [5 | 1 << 13, 0, 1 << 20, endless, 0].pack("Q<5"))
-    ([0] * 8).pack("Q<8") + [1, 0, pieces.bytesize, 0, 0, 0].pack("CCS<L<3") + [0x10000, 1, 8].pack("Q<3") + pieces +
+    [release, *[0] * 7].pack("Q<8") + [1, 0, pieces.bytesize, 0, 0, 0].pack("CCS<L<3") + [0x10000, 1, 8].pack("Q<3") + pieces +
       [0, 0, 0, 0, 1, 8].pack("CCS<L<Q<Q<") + [0x40008, 0x10000, 0].pack("Q<3") + [0x11110001, 0].pack("L<2")
   end
   put.("long_label", code.(0x30000, 0))
@@ -64,8 +65,8 @@ when "ruby_names"
   # Lists of ractors and threads without an end: each word points to one like itself.
   size = 64 + 256 * 8
   word = endless + -endless % size + size - 1024
-  put.("endless_threads", [0, word, 0, 0, 0, 0, 0, 0].pack("Q<8") + [word].pack("Q<") * 256)
-  put.("endless_frames", [0, 0, 0, 0, 0, 0, 0x50000, context.bytesize].pack("Q<8") + context)
+  put.("endless_threads", [release, word, 0, 0, 0, 0, 0, 0].pack("Q<8") + [word].pack("Q<") * 256)
+  put.("endless_frames", [release, 0, 0, 0, 0, 0, 0x50000, context.bytesize].pack("Q<8") + context)
 when "recording"
   # rows.h: the table, then each column's kind of value and the value.
   value = lambda do |v|

@@ -128,7 +128,7 @@ static void put_seed(struct runtime *rt, struct trace *t, const char *path)
 {
 	FILE *out = fopen(path, "w"), *questions = tmpfile();
 	struct world_head head = {
-	        .release = rt->l->since >= RUBY_VERSION(3, 3, 0),
+	        .release = rt->l->since,
 	        .base = rt->bias,
 	        .ids_addr = rt->objects.ids_addr,
 	        .classpath_id = rt->objects.classpath_id,

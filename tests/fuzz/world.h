@@ -19,7 +19,7 @@
 enum { WORLD_MAX_PIECES = 4096 };
 
 struct world_head {
-	uint64_t release; /* odd: 3.3, else 3.1 */
+	uint64_t release; /* RUBY_VERSION(); a bit above: it has a JIT */
 	uint64_t base;    /* where libruby's first segment is mapped */
 	uint64_t ids_addr, classpath_id, attached_id, objspace_addr, context;
 	uint64_t memory_sz;
