@@ -33,6 +33,8 @@ struct die_ranges {
 struct dso_dwarf {
 	Elf *elf;
 	Dwarf *dw;
+	const char *info; /* .debug_info as libdw has it, borrowed from elf */
+	size_t info_sz;
 	struct die_ranges units;
 	struct die_ranges *seen; /* owned: the functions of units that were read */
 	size_t nr_seen, cap_seen;
@@ -121,11 +123,13 @@ static bool sections_are_sound(const struct elf_file *f)
 static void collect_units(struct dso_dwarf *d)
 {
 	Dwarf_CU *cu = NULL;
-	Dwarf_Die die, sub;
+	Dwarf_Die die;
 	uint8_t type;
 
 	for (size_t i = 0; i < NR_RANGES_MAX; i++) {
-		if (dwarf_get_units(d->dw, cu, &cu, NULL, &type, &die, &sub) != 0)
+		/* Of a skeleton unit no other half is asked for: libdw would open the file that it
+		 * names, which is any, a FIFO or a device. */
+		if (dwarf_get_units(d->dw, cu, &cu, NULL, &type, &die, NULL) != 0)
 			break;
 		if (type == DW_UT_compile || type == DW_UT_skeleton)
 			ranges_add_die(&d->units, &die);
@@ -138,7 +142,7 @@ static void collect_units(struct dso_dwarf *d)
  * made to look as if a debug file didn't have them (dwarf_begin_elf.c, check_section of elfutils
  * 0.188 leaves out SHT_NOBITS). In memory: the file was opened for reading.
  */
-static void hide_unused_sections(Elf *elf)
+static void hide_sections(Elf *elf, bool trusted)
 {
 	static const char *const unused[] = {".debug_loclists", ".debug_loc", ".debug_aranges",
 	        ".debug_frame", ".debug_macro", ".debug_macinfo", ".debug_pubnames",
@@ -155,10 +159,54 @@ static void hide_unused_sections(Elf *elf)
 		for (size_t i = 0; name != NULL && i < ARRAY_SIZE(unused); i++)
 			if (strcmp(name, unused[i]) == 0)
 				sh->sh_type = SHT_NOBITS;
+		/* libdw would open whatever file it names, be it a FIFO or a device. */
+		if (name != NULL && !trusted && strcmp(name, ".gnu_debugaltlink") == 0)
+			sh->sh_type = SHT_NOBITS;
 	}
 }
 
-static struct dso_dwarf *dwarf_open(const struct elf_file *f)
+static bool is_named(const char *name, const char *plain)
+{
+	return strcmp(name, plain) == 0 ||
+	       (strncmp(name, ".z", 2) == 0 && strcmp(name + 2, plain + 1) == 0);
+}
+
+/*
+ * Strings must end where their section does, which libdw doesn't see to (elfutils 0.188,
+ * dwarf_formstring.c). Asked when it has unpacked them. False: those of a section of strings don't.
+ * Those in .debug_info are looked at one by one.
+ */
+static bool strings_end(struct dso_dwarf *d)
+{
+	Elf_Scn *scn = NULL;
+	size_t names;
+
+	if (elf_getshdrstrndx(d->elf, &names) != 0)
+		return false;
+	while ((scn = elf_nextscn(d->elf, scn)) != NULL) {
+		const Elf64_Shdr *sh = elf64_getshdr(scn);
+		const char *name = sh != NULL ? elf_strptr(d->elf, names, sh->sh_name) : NULL;
+		bool is_info = name != NULL && is_named(name, ".debug_info");
+		const Elf_Data *data;
+
+		if (name == NULL || (!is_info && !is_named(name, ".debug_str") &&
+		                            !is_named(name, ".debug_line_str")))
+			continue;
+		data = elf_rawdata(scn, NULL);
+		if (data == NULL || data->d_buf == NULL || data->d_size == 0)
+			continue;
+		if (!is_info && ((const char *)data->d_buf)[data->d_size - 1] != '\0')
+			return false;
+		if (is_info && d->info == NULL) {
+			d->info = data->d_buf;
+			d->info_sz = data->d_size;
+		}
+	}
+	return true;
+}
+
+/* trusted: the file may name one that libdw opens (dwz's common one). */
+static struct dso_dwarf *dwarf_open(const struct elf_file *f, bool trusted)
 {
 	struct dso_dwarf *d;
 
@@ -172,9 +220,9 @@ static struct dso_dwarf *dwarf_open(const struct elf_file *f)
 	/* Not ELF_C_READ_MMAP: see elf_file.h. */
 	d->elf = elf_begin(f->fd, ELF_C_READ, NULL);
 	if (d->elf != NULL)
-		hide_unused_sections(d->elf);
+		hide_sections(d->elf, trusted);
 	d->dw = d->elf != NULL ? dwarf_begin_elf(d->elf, DWARF_C_READ, NULL) : NULL;
-	if (d->dw == NULL) {
+	if (d->dw == NULL || !strings_end(d)) {
 		dso_dwarf_free(d);
 		return NULL;
 	}
@@ -186,9 +234,9 @@ static struct dso_dwarf *dso_dwarf(struct dso *dso)
 {
 	if (!dso->tried_dwarf) {
 		dso->tried_dwarf = true;
-		dso->dwarf = dwarf_open(&dso->elf);
+		dso->dwarf = dwarf_open(&dso->elf, false);
 		if (dso->dwarf == NULL)
-			dso->dwarf = dwarf_open(dso_debug_file(dso));
+			dso->dwarf = dwarf_open(dso_debug_file(dso), dso->debug_is_installed);
 	}
 	return dso->dwarf;
 }
@@ -300,11 +348,16 @@ static size_t find_chain(Dwarf_Die *function, uint64_t addr, Dwarf_Die chain[INL
 	return nr;
 }
 
-static const char *name_of(Dwarf_Die *die)
+/* See strings_end(). */
+static const char *name_of(const struct dso_dwarf *d, Dwarf_Die *die)
 {
 	Dwarf_Attribute attr;
+	const char *name = dwarf_formstring(dwarf_attr_integrate(die, DW_AT_name, &attr));
+	uintptr_t off = (uintptr_t)name - (uintptr_t)d->info;
 
-	return dwarf_formstring(dwarf_attr_integrate(die, DW_AT_name, &attr));
+	if (name != NULL && off < d->info_sz && memchr(name, '\0', d->info_sz - off) == NULL)
+		return NULL;
+	return name;
 }
 
 static uint32_t attr_u32(Dwarf_Die *die, unsigned int name)
@@ -369,7 +422,7 @@ size_t dso_dwarf_resolve(struct dso *dso, uint64_t vaddr, struct frame *out, siz
 		else
 			set_call_place(&cu, &chain[nr - i], frame);
 		if (nr > 0)
-			frame->name = name_of(&chain[nr - 1 - i]);
+			frame->name = name_of(d, &chain[nr - 1 - i]);
 		if (i + 1 < nr)
 			frame->flags |= FRAME_F_INLINED;
 		if (frame->name == NULL && i + 1 < nr)

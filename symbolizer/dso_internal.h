@@ -68,6 +68,7 @@ struct dso {
 	struct err *unwind_err; /* owned: why there is no unwind table */
 	struct dso_plt plt;
 	struct elf_file debug_file; /* separate debug file; fd -1: none */
+	bool debug_is_installed;    /* below our own /usr/lib/debug: nobody's but root's */
 	char *debug_path;
 	struct dso_dwarf *dwarf;
 	struct string_pool strings;

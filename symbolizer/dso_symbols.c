@@ -335,6 +335,7 @@ static bool try_debug_file(struct dso *dso, int root_fd, const char *path, const
 		return false;
 	}
 	dso->debug_file = f;
+	dso->debug_is_installed = root_fd < 0 && strncmp(path, "/usr/lib/debug/", 15) == 0;
 	return true;
 }
 

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/inotify.h>
 #include <unistd.h>
 
 #define LIBC "/lib/x86_64-linux-gnu/libc.so.6"
@@ -843,6 +844,29 @@ TEST(a_debug_file_of_another_build_gives_no_names)
 	REQUIRE(open_path(&o, in_dir("ids/stranger.so")));
 	CHECK(dso_find_symbol(o.dso, "local_fn") == NULL);
 	dso_cache_free(o.cache);
+}
+
+/* Both halves of split debug information, and the common file that dwz makes, are named by the
+ * file: which is any. */
+TEST(debug_information_opens_no_file_that_it_names)
+{
+	char events[4096];
+	struct frame frames[8];
+	struct opened o;
+	int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC), fifo;
+
+	REQUIRE(build() && run("cc -g -gsplit-dwarf -O2 -fPIC -shared -o split.so lib.c && "
+	                       "rm -f *.dwo && mkfifo split.so-lib.dwo"));
+	/* With a writer, so that who opens it does not wait. */
+	fifo = open(in_dir("split.so-lib.dwo"), O_RDWR | O_CLOEXEC);
+	REQUIRE(fifo >= 0 && inotify_add_watch(watch, in_dir("split.so-lib.dwo"), IN_OPEN) >= 0);
+	REQUIRE(open_path(&o, in_dir("split.so")));
+	for (uint64_t vaddr = 0x1000; vaddr < 0x1200; vaddr += 4)
+		CHECK(dso_resolve(o.dso, vaddr, frames, 8) >= 1);
+	CHECK(read(watch, events, sizeof(events)) < 0 && errno == EAGAIN);
+	dso_cache_free(o.cache);
+	close(fifo);
+	close(watch);
 }
 
 int main(int argc, char **argv)
