@@ -846,8 +846,7 @@ TEST(a_debug_file_of_another_build_gives_no_names)
 	dso_cache_free(o.cache);
 }
 
-/* Both halves of split debug information, and the common file that dwz makes, are named by the
- * file: which is any. */
+/* The other half of split debug information is a file that the file names: any. */
 TEST(debug_information_opens_no_file_that_it_names)
 {
 	char events[4096];
