@@ -370,13 +370,13 @@ static void add_six(void)
 
 /* Whatever allocation fails: a sample is stored as it is, or it is counted, or the recording itself
  * says that it has failed. */
-TEST(each_allocation_fails_once)
+static void fail_each_once(bool complete)
 {
 	bool failed = true;
 	size_t nr_bad = 0;
 
 	/* What there is to read of the files is read now: libdw ends a program without memory. */
-	start(false);
+	start(complete);
 	add_six();
 	end();
 	for (size_t nth = 1; failed && nth < 100000; nth++) {
@@ -384,7 +384,7 @@ TEST(each_allocation_fails_once)
 		const char *stacks;
 		int rc;
 
-		start(false);
+		start(complete);
 		alloc_fail(nth);
 		add_six();
 		failed = alloc_failed();
@@ -410,6 +410,16 @@ TEST(each_allocation_fails_once)
 		end();
 	}
 	CHECK(nr_bad > 5);
+}
+
+TEST(each_allocation_fails_once_while_samples_wait)
+{
+	fail_each_once(false);
+}
+
+TEST(each_allocation_fails_once_where_none_waits)
+{
+	fail_each_once(true);
 }
 
 TEST(a_pipeline_without_memory_is_none)
