@@ -362,6 +362,7 @@ TEST(without_memory_nothing_is_said_of_an_address)
 		/* What the file says is read before: it is not ours. */
 		look_up(in_code() + 8);
 		process->generation++;
+		addresses.rt = NULL; /* the sites are looked up again, too */
 		alloc_fail(nth);
 		rc = addresses_find(&addresses, frames, 2, at);
 		failed = alloc_failed();
