@@ -38,9 +38,9 @@ Q = $(if $(filter 1,$(V)),,@)
 say = $(if $(filter 1,$(V)),,@printf '  %-7s %s\n' $(1) $(2))
 
 lib_src := $(wildcard base/*.c symbolizer/*.c runtimes/*.c runtimes/*/*.c profile/*.c) \
-	$(filter-out record/kernel.c record/recorder.c,$(wildcard record/*.c))
+	$(filter-out record/kernel.c,$(wildcard record/*.c))
 # Needs the BPF object, which takes root to load: all else can be linked into a test.
-cli_src := record/kernel.c record/recorder.c $(wildcard cli/*.c)
+cli_src := record/kernel.c $(wildcard cli/*.c)
 lib_obj := $(lib_src:%.c=$(O)/%.o)
 cli_obj := $(cli_src:%.c=$(O)/%.o)
 unit    := $(patsubst tests/unit/%.c,$(O)/tests/unit/%,$(wildcard tests/unit/test_*.c))
