@@ -254,8 +254,8 @@ compile_commands.json: ## for clangd and clang-tidy
 
 clean: ## remove what was built (not the unpacked Rubies)
 	rm -rf build-san build/rprof build/librprof.a build/setup.log demo.html demo.rprof compile_commands.json \
-		$(addprefix build/,base bpf check symbolizer runtimes profile record cli tests demo test-logs bench mutate \
-		fuzz)
+		$(addprefix build/,base bpf check symbolizer runtimes profile record cli tests demo test-logs bench \
+		mutate fuzz)
 
 tidy: all ## clang-tidy with the analyzer: minutes (check-lint does the rest of .clang-tidy)
 	$(Q)tests/lint/run analyzer
