@@ -327,6 +327,15 @@ enum {
  * keep_seq: natively if native_outcome is WALK_ROOT, and interp frames if interp_outcome is; of
  * either no more than the RPROF_MAX_KEPT_* outermost frames. What ended otherwise has no base and
  * leaves the kept part as it was.
+ *
+ * Two samples of a thread that has left b for c meanwhile; r is the root:
+ *
+ *	record 7, base 0   a b m r     what both sides keep then, root first   r m b a
+ *	record 8, base 2   d c         with the two outermost ones of 7        d c m r
+ *	                               what both sides keep then               r m c d
+ *
+ * A record that is lost takes number 8 with it, so number 9 is whole: the kernel side forgets what
+ * user space has not got, and user space refuses a base of another number than it has.
  */
 struct rprof_sample {
 	struct rprof_record record;

@@ -1,5 +1,30 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/* The walk of the native user stack by the unwind tables: leaf first, in one program run. */
+/*
+ * The walk of the native user stack by the unwind tables: leaf first, in one program run.
+ *
+ * 1. native_walk() begins with the registers of the leaf. native_step() is one frame, called by
+ *    bpf_loop(); what it knows is in the scratch memory.
+ *
+ * 2. Where does the rule for this pc stand? First it is looked for in the cache of rules
+ *    (native_rule_cached()): most are there. Else mapping_find() says which file pc is in, and
+ *    rule_find() searches its table: the page of 64 KiB, in that the row, and by that the rule.
+ * What was found goes into the cache.
+ *
+ * 3. unwind_step() applies the rule: it says where the caller's frame begins (the CFA), and reads
+ *    the return address and perhaps rbp, by stack_read(), from a window of up to 16 KiB that was
+ *    copied at once. Code of a JIT has no rule: jit_step() knows how to leave it. A file without a
+ *    table is left by its frame pointer, if that can be one.
+ *
+ * 4. Meanwhile the walk looks for the thread's last one, which was kept: a frame with the same pc
+ *    at the same stack pointer. From there on (s->matching) no rule is needed: each kept frame says
+ *    where its step read, and native_follow() compares what stands there now. The first word that
+ *    differs ends that (native_unmatch()): the frames that matched so far are sent after all, and 2
+ *    goes on.
+ *
+ * 5. At the root all that matched is sent as a number, base_native. The new frames are put in front
+ *    of it in the kept walk (native_keep()). A walk that ended elsewhere is sent whole, and says
+ * why it ended.
+ */
 #ifndef BPF_NATIVE_WALK_BPF_H
 #define BPF_NATIVE_WALK_BPF_H
 

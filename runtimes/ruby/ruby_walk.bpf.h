@@ -7,6 +7,27 @@
  * a signal fence), so ec->cfp always names a complete frame. Frames go up from ec->cfp to the end
  * of the VM stack; the environments that they point to lie below them on the same stack, or on the
  * heap once they escaped.
+ *
+ * 1. ruby_frames_find() reads the execution context through the thread pointer, and in it where the
+ *    VM stack lies and ec->cfp: how many frames there are is known before one is read.
+ *
+ * 2. ruby_gc_state() asks what the collector is doing: until when objects are what they are now
+ * (the stamps), and whether this is the thread that collects.
+ *
+ * 3. Frames of one number from the root are compared with those that were kept of the last walk,
+ *    from the root inwards (s->comparing): ruby_compare() a few at once, where both the frames and
+ *    their environments lie in the windows, else ruby_frame_read() one by one. The first that
+ *    differs ends that; those outside of it are sent as a number, base_interp.
+ *
+ * 4. The others are read from the leaf out (ruby_step()): pc and code of the frame, and from its
+ *    environment flags and method. A block's method stands in an environment further out, to which
+ *    ruby_method_find() goes; in its place may stand what holds $~ (ruby_svar_read()).
+ *
+ * 5. ruby_look() sees for each whether user space has got its code and its method, by their stamps,
+ *    and notes those that it has not. If a collection has passed, ruby_look_again() does the same
+ * for the base. capture_wanted() copies them into the ring.
+ *
+ * 6. The new frames are put in front of the base in the kept walk (ruby_keep()).
  */
 #ifndef RUBY_WALK_BPF_H
 #define RUBY_WALK_BPF_H
