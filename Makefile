@@ -198,7 +198,7 @@ mutate: rubies ## put faults into the code, one at a time: the unit tests must s
 
 mutate-run: export MUTATE_CC = $(CC) $(ALL_CFLAGS)
 mutate-run: export MUTATE_LIBS = $(LIBS)
-mutate-run: export MUTATE_OBJECTS = $(lib_obj)
+mutate-run: export MUTATE_OBJECTS = $(filter-out $(O)/record/recorder.o,$(lib_obj))
 mutate-run:
 	$(Q)tests/mutate/run $(T)
 
