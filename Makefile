@@ -46,8 +46,8 @@ cli_obj := $(cli_src:%.c=$(O)/%.o)
 unit    := $(patsubst tests/unit/%.c,$(O)/tests/unit/%,$(wildcard tests/unit/test_*.c))
 unit_wanted = $(patsubst %,$(O)/tests/unit/%,$(shell tests/unit/programs '$(T)'))
 
-.PHONY: all lib rubies setup setup-check demo check check-unit check-lint check-bpf check-walk check-e2e check-names \
-	check-browser check-load mutate mutate-run bench bench-note install uninstall clean help format tidy \
+.PHONY: all lib rubies setup setup-check demo check check-unit check-tsan check-lint check-bpf check-walk check-e2e \
+	check-names check-browser check-load mutate mutate-run bench bench-note install uninstall clean help format tidy \
 	unit-programs compile_commands.json
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -165,7 +165,7 @@ check: ## all tests; installs what they need; a test that is skipped has failed 
 	$(Q)$(MAKE) --no-print-directory $(JOBS) CHECK=1 all
 	$(Q)$(MAKE) --no-print-directory $(JOBS) SAN=address,undefined unit-programs
 	$(Q)$(MAKE) --no-print-directory $(JOBS) fuzz-programs
-	$(Q)tests/run --strict lint unit fuzz bpf walk e2e names browser -- '$(T)'
+	$(Q)tests/run --strict lint unit tsan fuzz bpf walk e2e names browser -- '$(T)'
 
 check-unit: rubies ## unit tests under ASan and UBSan, no root (T=name for one)
 	$(Q)$(MAKE) --no-print-directory $(JOBS) SAN=address,undefined unit-programs

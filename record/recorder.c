@@ -22,8 +22,8 @@ enum {
 	ROUND_MS = 50, /* so long at most records are taken before something else is looked at */
 	RAISED_ROUND_MS = 10, /* with a raised priority */
 	RAISED_REST_MS = 3 * RAISED_ROUND_MS,
-	FINISH_MS = 2000, /* for what is in the buffer at the end */
-	BOOT_TRIES = 40,  /* of 50 ms: an interpreter that has just been started is not there yet */
+	FINISH_MS = 10000, /* for what is in the buffer at the end */
+	BOOT_TRIES = 40, /* of 50 ms: an interpreter that has just been started is not there yet */
 };
 
 struct recorder {

@@ -1,5 +1,7 @@
 #include "record/unwind_maps.h"
 
+#include "base/array.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -103,7 +105,7 @@ int table_store_load(
         struct table_store *store, const struct unwind_table *table, struct loaded_table *out)
 {
 	uint64_t key = (uint64_t)(uintptr_t)table, *found = hash64_find(&store->loaded, key);
-	struct loaded_table t, *tables;
+	struct loaded_table t;
 	int rc;
 
 	if (found != NULL) {
@@ -129,10 +131,10 @@ int table_store_load(
 	        table->nr_rules * sizeof(*table->rules));
 	store->nr_rules += (uint32_t)table->nr_rules;
 
-	tables = realloc(store->tables, (store->nr_tables + 1) * sizeof(*tables));
-	if (tables == NULL)
-		return -ENOMEM;
-	store->tables = tables;
+	rc = ARRAY_RESERVE(
+	        store->tables, store->cap_tables, store->nr_tables + 1, store->max_pages);
+	if (rc != 0)
+		return rc;
 	rc = hash64_put(&store->loaded, key, store->nr_tables);
 	if (rc != 0)
 		return rc;

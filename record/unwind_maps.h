@@ -24,7 +24,7 @@ struct table_store {
 	uint32_t chunk, chunk_fill, nr_pages, nr_rules;
 	struct hash64 loaded;        /* address of the table -> index in tables */
 	struct loaded_table *tables; /* owned */
-	size_t nr_tables;
+	size_t nr_tables, cap_tables;
 };
 
 /* Has the unwind tables of different files built, on all processors. Which have none shows later.

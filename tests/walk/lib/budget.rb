@@ -24,10 +24,11 @@ module Walk
 
     def self.workloads = PROGRAMS.map { |name, *arguments| Workload.new(Rubies::FIRST, name, arguments, []) }
 
-    # Of each counter, how much a sample. In one recording: the first sample of each has all frames in it.
+    # Of each counter, how much a sample. In one recording: the first sample of each has all frames in it. What was lost was
+    # walked too, and what comes after it is sent whole.
     def self.measure(workload, way)
       Walk.run_workload(workload, way) do |pid|
-        summary = Walk.record_with(File.join(Rubies::BUILD, "rprof"), pid, rate: 4999, seconds: 1) { |sum| sum["samples"] >= MIN_SAMPLES }
+        summary = Walk.record_with(File.join(Rubies::BUILD, "rprof"), pid, rate: 4999, seconds: 1) { |sum| sum["samples"] >= MIN_SAMPLES && sum["lost"].values.sum.zero? }
         COUNTERS.to_h { |name, counter| [name, summary.fetch(name) * counter.scale.to_f / summary["samples"]] }
       end
     end
