@@ -47,8 +47,8 @@ unit    := $(patsubst tests/unit/%.c,$(O)/tests/unit/%,$(wildcard tests/unit/tes
 unit_wanted = $(patsubst %,$(O)/tests/unit/%,$(shell tests/unit/programs '$(T)'))
 
 .PHONY: all lib rubies setup setup-check demo check check-unit check-tsan check-lint check-bpf check-walk check-e2e \
-	check-names check-browser check-load mutate mutate-run bench bench-note install uninstall clean help format tidy \
-	unit-programs compile_commands.json
+	check-names check-browser check-load mutate mutate-run bench bench-note install uninstall clean help format \
+	tidy unit-programs compile_commands.json
 .DELETE_ON_ERROR:
 .SECONDARY:
 
