@@ -2,7 +2,7 @@
 # is transient.
 module FreeCheck
   PROGRAMS = %w[mixed deep threads].freeze
-  RATE = 4999
+  RATE = 1997
   WANTED = 7000 # samples of each program
   ROOTS = %w[_start clone3 __clone3 clone __clone start_thread].freeze
 
